@@ -1,5 +1,6 @@
-"""Compiles the C file of the ranking when the package is built or installed; without a
-compiler it goes on without it.
+"""Compiles the C file of the ranking when the package is built or installed.
+
+Without a compiler, the package is built without the compiled file.
 
 Also ``make native``: ``python hatch_build.py`` compiles it anew beside its source.
 """
@@ -44,8 +45,9 @@ FLAGS += MINGW if WINDOWS else ("-fPIC", "-pthread")
 def compile_native(
     library: Path = LIBRARY, options: tuple[str, ...] = ()
 ) -> Path | None:
-    """Compile the C file with the compiler of the system (cc, on Windows gcc), or
-    ``$CC``, and ``$CFLAGS``.
+    """Compile the C file with the system's compiler or ``$CC``, and with ``$CFLAGS``.
+
+    The system's compiler is ``cc``, on Windows ``gcc``.
 
     Args:
         library: The file to make.

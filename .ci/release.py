@@ -1,5 +1,6 @@
-"""Rehearse a release, write its notes, and see what it breaks: `make rehearsal`,
-`make api`, the workflow Release.
+"""Rehearse a release, write its notes, and see what it breaks.
+
+`make rehearsal`, `make api` and the workflow Release run this file.
 """
 
 import os
@@ -27,8 +28,9 @@ def table_of(files: list[Path]) -> str:
 
 
 def notes(changelog: str, files: list[Path]) -> str:
-    """Return the notes of a release: its part of the changelog, with links to its tag,
-    and its files.
+    """Return the notes of a release: its part of the changelog, and its files.
+
+    Links of the changelog lead to the tag of the release.
 
     Raises:
         SystemExit: If the changelog has no dated part for the version of the files.
@@ -63,8 +65,9 @@ def notes(changelog: str, files: list[Path]) -> str:
 
 
 def built(folder: Path, python: Path) -> list[Path]:
-    """Clone the last commit into a folder, build all that this machine can build, and
-    return the files.
+    """Clone the last commit into a folder, build it there, and return the files.
+
+    They are all files that this machine can build.
     """
     subprocess.run(
         ["git", "clone", "--quiet", "--no-local", str(ROOT), str(folder)], check=True
@@ -87,8 +90,9 @@ def built(folder: Path, python: Path) -> list[Path]:
 
 
 def rehearse() -> None:
-    """Build in two fresh clones, see that all bytes are equal, and try each file in an
-    empty environment.
+    """Check that two fresh clones build equal bytes, and that each file works.
+
+    Each file is tried in an empty environment.
     """
     with TemporaryDirectory() as place:
         tools = Path(place) / "tools"
@@ -113,8 +117,9 @@ def rehearse() -> None:
 
 
 def api() -> None:
-    """Say what of the public API is broken since the last release; end with 1 where a
-    patch version breaks some.
+    """Print what of the public API is broken since the last release.
+
+    The program ends with 1 if a patch version breaks some.
     """
     latest = ["git", "tag", "--list", "v*", "--sort=-v:refname"]
     tags = subprocess.run(

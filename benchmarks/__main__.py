@@ -37,9 +37,7 @@ PACKAGES += ("numba", "pytrec-eval-terrier", "napkinxc")
 
 
 def main() -> None:
-    """Measure, print, and write the table of README.md here; ``--quick`` writes
-    nothing.
-    """
+    """Measure, print, and write the table of README.md, except with ``--quick``."""
     if sys.argv[1:2] == ["claims"]:
         claims.main(sys.argv[2:])
         return

@@ -1,5 +1,6 @@
-"""Updates on an accelerator beside what its memory allows:
-``python -m benchmarks device --device cuda``.
+"""Times updates on an accelerator beside what its memory allows.
+
+Run ``python -m benchmarks device --device cuda``.
 """
 
 from __future__ import annotations
@@ -18,11 +19,10 @@ Row = tuple[str, ...]
 
 
 def table(settings: Settings) -> str:
-    """Return a line per call: by the device's events, and the CPU seconds until the
-    call returned.
+    """Return a line per call: the device's time, and the CPU time of the host.
 
-    Where those near the device's time, the host waited or held the device up. The share
-    is of what copying moves.
+    Events give the device's time; the CPU time ends when the call returns. If both are
+    close, the host waited or held the device up. The share is of what copying moves.
     """
     rows = [
         row

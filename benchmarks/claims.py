@@ -1,11 +1,10 @@
-"""How often intervals hold the truth, and how often tests reject, by simulation:
-``python -m benchmarks claims``.
+"""Simulates how often intervals hold the truth, and how often tests reject.
 
-Pairs of models are drawn that do not differ: in each row it is chance which model got
-which result. Tests at .05 should reject .05 of the pairs; 95 % intervals should hold
-the truth in .95: of the difference, which is 0, and of one value, which is the mean
-over samples of so many rows. The command writes tables of benchmarks/README.md, whose
-ends stand in docs/significance.md.
+Run ``python -m benchmarks claims``. Pairs of models are drawn that do not differ: in
+each row it is chance which model got which result. Tests at .05 should reject .05 of
+the pairs; 95 % intervals should hold the truth in .95: of the difference, which is 0,
+and of one value, which is the mean over samples of so many rows. The command writes
+tables of benchmarks/README.md, whose ends stand in docs/significance.md.
 """
 
 from __future__ import annotations
@@ -87,8 +86,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class Rates:
-    """Shares of the pairs: tests that reject, and intervals that hold the truth; NaN
-    where there are none.
+    """Shares of pairs: tests that reject, and intervals that hold the truth.
+
+    A share is NaN if there are no such tests or intervals.
 
     Attributes:
         rejected: Tests that reject.
@@ -122,9 +122,7 @@ class Rates:
 
 
 def single_runs(sample: Callable[[Random, int], Array]) -> Draw:
-    """Return what draws one run of each of two models, from what draws an array of
-    shape (2, rows).
-    """
+    """Return what draws one run of two models from what draws an array (2, rows)."""
 
     def draw(rng: Random, rows: int) -> Pair:
         first, second = sample(rng, rows)
@@ -178,8 +176,9 @@ def skewed_values(rng: Random, rows: int) -> Array:
 def graded(
     share: float, grades: Sequence[int], share_of_ones: float = 0.0
 ) -> Callable[[Random, int], Array]:
-    """Return what draws DCG of one relevant label at a random place up to 10: 2^grade -
-    1 over log2(place + 1).
+    """Return what draws DCG of one relevant label at a random place up to 10.
+
+    A row has (2^grade - 1) / log2(place + 1).
 
     Args:
         share: The share of rows whose label has one of the grades.
@@ -208,9 +207,7 @@ def ranks(rng: Random, rows: int) -> Array:
 
 
 def ratios(rate: float, per_row: int = 3) -> Draw:
-    """Return what draws hits of about ``per_row`` relevant labels in each row, as
-    numerators and denominators.
-    """
+    """Return what draws hits and numbers of about ``per_row`` relevant labels a row."""
 
     def draw(rng: Random, rows: int) -> Pair:
         relevant = 1 + rng.poisson(per_row, rows)
@@ -224,8 +221,9 @@ def ratios(rate: float, per_row: int = 3) -> Draw:
 def clustered(
     sample: Callable[[Random, Array], Array], sizes: Callable[[int], NDArray[np.int64]]
 ) -> Draw:
-    """Return what draws clusters to which each model has an affinity of its own, so
-    that clusters are exchangeable.
+    """Return what draws clusters to which each model has an affinity of its own.
+
+    So clusters are exchangeable.
     """
 
     def draw(rng: Random, clusters: int) -> Pair:
@@ -249,8 +247,9 @@ def clusters_of_one_to_nine(clusters: int) -> NDArray[np.int64]:
 
 
 def seeds(first_runs: int, second_runs: int) -> Draw:
-    """Return what draws runs of two models; the ability of a run varies as much as the
-    mean of rows.
+    """Return what draws runs of two models.
+
+    The ability of a run varies as much as the mean of rows.
     """
 
     def draw(rng: Random, rows: int) -> Pair:
@@ -281,8 +280,9 @@ MACRO: dict[str, dict[str, Any]] = {
 
 
 def over_labels(num_labels: int, measure: str, differing: float = 1.0) -> Draw:
-    """Return what draws 3 relevant labels a row, rarer ones less often found, and hard
-    rows in which none is.
+    """Return what draws lists for rows of 3 relevant labels.
+
+    Rarer labels are less often found, and none is in hard rows.
 
     Args:
         num_labels: Number of labels.
@@ -336,9 +336,7 @@ def over_labels(num_labels: int, measure: str, differing: float = 1.0) -> Draw:
 
 
 def areas(area: Any, average: Any, prevalence: float = 0.2) -> Draw:
-    """Return what draws scores of 20 labels, in 200 bins, of which relevant ones are
-    higher.
-    """
+    """Return what draws scores of 20 labels, in 200 bins, higher for relevant ones."""
 
     def draw(rng: Random, rows: int) -> Pair:
         relevant = rng.random((rows, 20)) < prevalence
@@ -356,8 +354,9 @@ def areas(area: Any, average: Any, prevalence: float = 0.2) -> Draw:
 
 
 def shown(measure: Exposure) -> Draw:
-    """Return what shows each row 5 of 1,000 labels, popular ones more often, and to
-    some rows even more often.
+    """Return what shows each row 5 of 1,000 labels.
+
+    Popular labels are shown more often, and to some rows even more often.
     """
     popularity = -np.log(np.arange(1000) + 5.0)
 
@@ -398,8 +397,10 @@ def two_buckets(rng: Random, rows: int) -> Pair:
 
 
 def beyond_chance(rng: Random, rows: int) -> Pair:
-    """Recall at 1 of one or two labels among 20, and in two rows of five among 200,
-    less chance; and what could be.
+    """Draw recall at 1 less chance, and what could be, in two buckets.
+
+    Each row has one or two relevant labels among the 20 of the head. Two in five rows
+    have some among the 200 of the tail, too, where a hit is half as likely.
     """
     chance, has_tail = rng.beta(3, 3, rows), rng.random(rows) < 0.4
     num_relevant = rng.integers(1, 3, (2, rows))
@@ -641,9 +642,7 @@ def simulate(setting: Setting, pairs: int, resamples: int) -> Rates:
 
 
 def _joined(runs: Sequence[Sequence[Model]], run: int) -> Model:
-    """Return one run of many pairs as one dict, with the number of the pair before each
-    key.
-    """
+    """Return one run of many pairs as a dict; its keys begin with the pair's number."""
     joined = {}
     for number, pair_runs in enumerate(runs):
         for key, values in pair_runs[run].items():
@@ -658,9 +657,7 @@ def _true_median(setting: Setting) -> float:
 
 
 def _held(estimates: Sequence[Interval], truth: float) -> float:
-    """Return the share of the intervals that hold the truth; NaN if fewer than half of
-    the samples have one.
-    """
+    """Return the share of intervals that hold the truth; NaN if most have no ends."""
     with_ends = [interval for interval in estimates if interval.ends]
     if 2 * len(with_ends) < len(estimates):
         return math.nan
@@ -670,8 +667,9 @@ def _held(estimates: Sequence[Interval], truth: float) -> float:
 
 
 def power(rows: int, pairs: int, resamples: int) -> float:
-    """Return how often a difference of the least size that so many rows show is found:
-    shares of 3 labels.
+    """Return how often the least difference that so many rows show is found.
+
+    Values of rows are shares of 3 labels.
     """
     rng = np.random.default_rng(2)
 
@@ -696,8 +694,9 @@ def power(rows: int, pairs: int, resamples: int) -> float:
 def power_of_plan(
     difference: float, differing: float, pairs: int, resamples: int
 ) -> tuple[int, float]:
-    """Return the planned number of rows, and how often these rows show a difference of
-    hits.
+    """Return the planned number of rows, and how often they show a difference.
+
+    The difference is one of hits.
 
     Args:
         difference: The true difference.
@@ -739,8 +738,9 @@ plan knows.
 
 
 def families(rows: int, differing: float, number: int, resamples: int) -> float:
-    """Return how often two equal models differ in any of ten means, ratios and averages
-    over 60 labels.
+    """Return how often two equal models differ in any of ten keys.
+
+    These are means, ratios and averages over 60 labels.
     """
     rng = np.random.default_rng(4)
     rejected = 0
@@ -795,8 +795,9 @@ TRUTH = 50_000
 def _lists_of_three(
     rng: Random, rows: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which labels rows hold, at most three, the first ones most often; and
-    which three a model lists.
+    """Return which labels rows hold, at most three, and which three a model lists.
+
+    The first labels are held most often.
     """
     popularity = (np.arange(LABELS) + 10) ** -1.4
     edges = np.cumsum(popularity / popularity.sum())
@@ -876,8 +877,9 @@ ALIKE = ((6, 3, 1000), (15, 3, 60), (200, 10, 60), (300, 10, None))
 
 
 def named_by_chance(labels: int, buckets: int, rows: int | None, reports: int) -> float:
-    """Return the share of reports that name a blind spot where all labels of a bucket
-    are found equally often.
+    """Return the share of reports that name a blind spot where there is none.
+
+    All labels of a bucket are found equally often.
     """
     rng = np.random.default_rng(1)
     bucket = np.arange(labels) * buckets // labels
@@ -895,8 +897,9 @@ def named_by_chance(labels: int, buckets: int, rows: int | None, reports: int) -
 
 
 def named_rightly(reports: int) -> float:
-    """Return the share of reports that name the one label found in .3 of 60 rows, in a
-    bucket of 100 found in .6.
+    """Return the share of reports that name the one label that is rarely found.
+
+    This label is found in .3 of 60 rows, the others of its bucket of 100 in .6.
     """
     rng = np.random.default_rng(2)
     bucket = np.arange(1000) // 100
@@ -911,8 +914,9 @@ def named_rightly(reports: int) -> float:
 
 
 def named_of_a_majority(reports: int) -> float:
-    """Return how many of 80 labels found in .6 are named in a report, where 20 labels
-    are found in .9.
+    """Return how many labels a report names where 80 of 100 are found less often.
+
+    These 80 labels are found in .6 of the rows, the other 20 in .9.
     """
     rng = np.random.default_rng(3)
     rates, support = np.repeat([0.9, 0.6], [20, 80]), np.full(100, 60)
@@ -945,8 +949,7 @@ def share(value: float) -> str:
 
 
 def _marked(value: float, pairs: int, is_level: bool = False) -> str:
-    """Return a share, with a mark if it lies outside of the accepted bounds by more
-    than chance.
+    """Return a share, marked if it misses the accepted bounds by more than chance.
 
     Chance is two standard errors of so many pairs.
     """

@@ -1,8 +1,8 @@
-"""An update on 1, 2 and all threads, idle and beside another torch program:
-``python -m benchmarks.cores [--quick]``.
+"""Times an update on 1, 2 and all threads, idle and beside a torch program.
 
-All run in turns, and a number is a median. More threads should never be slower than
-fewer. ``amax`` reads every score once, which is the limit of the memory.
+Run ``python -m benchmarks.cores [--quick]``. All run in turns, and a number is a
+median. More threads should never be slower than fewer. ``amax`` reads every score once,
+which is the limit of the memory.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ from tailmetrics import (
 
 
 def main() -> None:
-    """Measure, print and write the table; with ``--quick`` see that all runs, and write
-    nothing.
-    """
+    """Measure, print and write the table; ``--quick`` writes nothing."""
     settings = Settings(quick="--quick" in sys.argv, seconds=5.0)
     facts, work = (
         machine(packages=("tailmetrics", "torch")),

@@ -1,5 +1,6 @@
-"""Times competitors side by side: every round runs each of them once, so that all meet
-the same disturbances.
+"""Times competitors side by side.
+
+Every round runs each of them once, so that all meet the same disturbances.
 """
 
 from __future__ import annotations
@@ -53,8 +54,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Call:
-    """A competitor: what is timed, and by how much to multiply that when it is given a
-    part of the rows only.
+    """A competitor: what is timed, and by how much to multiply the time.
+
+    The factor is above 1 if the competitor is given only a part of the rows.
     """
 
     run: Callable[[], object]
@@ -97,9 +99,7 @@ Sample = tuple[float, float]
 
 
 def sample(run: Callable[[], object], times: int, device: str) -> Sample:
-    """Return seconds per call, by the clock of the device and by CPU time of the
-    process.
-    """
+    """Return seconds per call, by the device's clock and by the process's CPU time."""
     return _on_cuda(run, times) if device.startswith("cuda") else _on_cpu(run, times)
 
 
@@ -126,8 +126,9 @@ def _on_cuda(run: Callable[[], object], times: int) -> Sample:
 def compare(
     calls: Mapping[str, Call], reference: str, settings: Settings
 ) -> dict[str, Timing]:
-    """Time every competitor in turn, round after round, the first place moving on by
-    one each round.
+    """Time every competitor in turn, round after round.
+
+    Each round begins with the next competitor.
 
     Args:
         calls: Competitors by name; each runs twice before anything is measured, and
@@ -161,9 +162,7 @@ def compare(
 
 
 def _plan(run: Callable[[], object], settings: Settings) -> tuple[int, bool]:
-    """Return how often a call is repeated within a sample, and whether it is warmed up
-    before.
-    """
+    """Return how often a sample repeats a call, and whether a warm-up comes first."""
     run()
     shortest = SHORTEST / 10 if settings.quick else SHORTEST
     once = sample(run, 1, settings.device)[0]

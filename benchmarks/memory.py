@@ -1,10 +1,9 @@
-"""How far an update goes beyond its inputs: ``python -m benchmarks.memory`` writes a
-table of benchmarks/README.md.
+"""Measures how far the memory of an update goes beyond its inputs.
 
-Where the system places the heap decides how well freed blocks are used again: the same
-update may stay within 20 MiB in one process and go to a gigabyte in the next. So
-processes are started anew, not forked from one another, and what has to be bounded is
-measured in several.
+``python -m benchmarks.memory`` writes a table of benchmarks/README.md. Where the system
+places the heap decides how well freed blocks are used again: the same update may stay
+within 20 MiB in one process and go to a gigabyte in the next. So processes are started
+anew, not forked from one another, and what has to be bounded is measured in several.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ AT_ONCE = 2
 
 
 def peaks(tasks: Sequence[Task]) -> list[float]:
-    """Return by how many MiB the memory of a new process grows at most while it runs a
-    job, for each of ``tasks``.
+    """Return by how many MiB a new process grows at most while it runs each task.
 
     Args:
         tasks: ``"module:function"`` and its arguments, numbers and strings. It returns

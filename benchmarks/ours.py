@@ -51,8 +51,9 @@ def ten_metrics(
     validate_args: bool = True,
     row_groups: Sequence[str] | None = None,
 ) -> TopKCollection:
-    """Return the first ``count`` of ten metrics at k = 1, 5 and 10, by bucket and group
-    of rows if there are any.
+    """Return the first ``count`` of ten metrics at k = 1, 5 and 10.
+
+    They are by bucket and group of rows if there are any.
     """
     common: dict[str, Any] = {
         "buckets": buckets,
@@ -66,8 +67,9 @@ def ten_metrics(
 
 
 def token_metrics(buckets: LabelBuckets, validate_args: bool = True) -> TopKCollection:
-    """Return what configs/language_model.yaml asks for: accuracy, MRR and
-    cross-entropy, overall and by bucket.
+    """Return the metrics of configs/language_model.yaml.
+
+    These are accuracy, MRR and cross-entropy, overall and by bucket.
     """
     common: dict[str, Any] = {"ignore_index": -100, "validate_args": validate_args}
     kinds: tuple[dict[str, Any], ...] = {}, {"buckets": buckets, "scope": "global"}
@@ -92,18 +94,14 @@ def xmc_metrics(num_labels: int, validate_args: bool = True) -> TopKCollection:
 
 
 def query_metrics() -> TopKCollection:
-    """Return the five measures at 10 that the libraries of information retrieval agree
-    on.
-    """
+    """Return the five measures at 10 on which libraries of retrieval agree."""
     return TopKCollection(
         [PrecisionAtK(10, denominator="k"), RecallAtK(10), NDCGAtK(10), MAP(10), MRR()]
     )
 
 
 def evaluate(metrics: TopKCollection | TopKMetric, preds: Any, target: Any) -> Values:
-    """Return the values of one batch, states reset first: all that a peer's function
-    does.
-    """
+    """Reset, update and return the values: all that a peer's function does."""
     metrics.reset()
     metrics.update(preds, target)
     values = (
@@ -113,8 +111,9 @@ def evaluate(metrics: TopKCollection | TopKMetric, preds: Any, target: Any) -> V
 
 
 def one_batch(metrics: Sequence[TopKMetric], scores: Tensor, target: Tensor) -> Any:
-    """Return a function that evaluates the first so many rows: one metric alone,
-    several in a collection.
+    """Return a function that evaluates the first so many rows.
+
+    One metric is updated alone, several in a collection.
     """
     evaluated = metrics[0] if len(metrics) == 1 else TopKCollection(metrics)
     return lambda rows: evaluate(evaluated, scores[:rows], target[:rows])

@@ -1,5 +1,6 @@
-"""How large the state of a metric is: ``python -m benchmarks.states`` writes the table
-of docs/distributed.md.
+"""Measures how large the state of a metric is.
+
+``python -m benchmarks.states`` writes the table of docs/distributed.md.
 """
 
 from __future__ import annotations

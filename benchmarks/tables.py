@@ -18,9 +18,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def replace_table(page: Path, command: str, text: str) -> None:
-    """Put ``text`` where a page says that ``command`` writes it, in place of what stood
-    there.
-    """
+    """Replace what a page has between the marks of ``command`` by ``text``."""
     start, stop = f"<!-- written by python -m {command} -->", "<!-- until here -->"
     head, behind = page.read_text().split(start)
     page.write_text(f"{head}{start}\n\n{text}\n\n{stop}{behind.split(stop, 1)[1]}")

@@ -1,5 +1,6 @@
-"""Seeded data, the same in every run: dense scores, ranked lists with CSR targets,
-queries.
+"""Seeded data, the same in every run.
+
+There are dense scores, ranked lists with CSR targets, and queries.
 """
 
 from __future__ import annotations
@@ -172,9 +173,7 @@ class Lists:
 
     @cached_property
     def scores(self) -> np.ndarray:
-        """Falling positive scores of the listed ids, shape (N, K), for peers that
-        rank.
-        """
+        """Falling positive scores of listed ids, shape (N, K), for peers that rank."""
         depth = self.ids.shape[1]
         return np.broadcast_to(
             np.arange(depth, 0, -1, dtype=np.float64), self.ids.shape

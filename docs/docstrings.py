@@ -1,5 +1,6 @@
-"""What mkdocstrings makes of a docstring: roles become links that must resolve,
-doctests become blocks of code.
+"""Turns roles of docstrings into links, and doctests into blocks of code.
+
+mkdocstrings loads this file. Each link must resolve.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class Docstrings(Extension):
 
 
 def _whole(obj: Object) -> str:
-    """Return the docstring of an object with all arguments: those that it passes on are
-    added when it is made.
+    """Return the docstring of an object with all arguments.
+
+    Arguments that the object passes on are added to its docstring when it is made.
     """
     known = locate(obj.path) if obj.is_class or obj.is_function else None
     return obj.docstring.value if known is None else cleandoc(known.__doc__)
@@ -50,9 +52,7 @@ def _whole(obj: Object) -> str:
 
 @cache
 def _reference() -> dict[str, str]:
-    """Return the full name of everything that a page of the reference renders, by its
-    last part.
-    """
+    """Return the full name of everything that the reference shows, by its last part."""
     pages = (Path(__file__).parent / "reference").glob("*.md")
     names = [name for page in pages for name in RENDERED.findall(page.read_text())]
     # of two that end alike the shorter one is what users import
@@ -61,9 +61,7 @@ def _reference() -> dict[str, str]:
 
 
 def _link(name: str, obj: Object) -> str:
-    """Return a reference to a name: a member of the class it stands in, or a name of
-    the reference.
-    """
+    """Return a link to a member of the own class, or to a name of the reference."""
     owner = obj if obj.is_class else obj.parent
     if name in ELSEWHERE:
         return f"`{name}`"

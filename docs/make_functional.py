@@ -1,5 +1,6 @@
-"""Write the list of formulas, in the package and in the reference:
-`python -m docs.make_functional` from the root.
+"""Write the list of formulas, in the package and in the reference.
+
+Run `python -m docs.make_functional` from the root.
 
 A formula is a public function in a file of metrics. It is imported by name in
 ``tailmetrics/functional.py``, so that editors and mypy know its signature, and has an
@@ -26,9 +27,7 @@ ENTRY = "::: tailmetrics.functional."
 
 
 def formulas() -> dict[str, list[str]]:
-    """Return the public functions of each file of metrics that has one, by the name of
-    the file.
-    """
+    """Return the public functions of each file of metrics that has any, by its name."""
     functions = {
         path.stem: sorted(functions_in(path))
         for path in sorted(METRICS.glob("[a-z]*.py"))
@@ -59,9 +58,7 @@ def names() -> list[str]:
 
 
 def page() -> str:
-    """Return the text of the page: what stands above its entries, then an entry for
-    each formula.
-    """
+    """Return the text of the page, with an entry for each formula."""
     above = PAGE.read_text(encoding="utf-8").partition(ENTRY)[0]
     return above + "\n\n".join(ENTRY + name for name in names()) + "\n"
 

@@ -1,5 +1,6 @@
-"""Draw the pictures of the pages, for light and dark ones:
-`python -m docs.make_pictures` from the root, in 2 minutes.
+"""Draw the pictures of the pages, for light and dark ones.
+
+Run `python -m docs.make_pictures` from the root; it takes 2 minutes.
 
 The first is the report of the ICD-10-CM demo, the second shows how its labels are cut
 into deciles. The others, of "How to read the numbers", are reports of scores that are
@@ -89,9 +90,7 @@ def icd10_counts() -> Tensor:
 
 
 def deciles_figure(counts: Tensor) -> Figure:
-    """Draw the long tail cut into ten pieces of equal mass above, and how many labels
-    that takes below.
-    """
+    """Draw the long tail, cut into deciles, above the number of labels of each."""
     buckets = LabelBuckets.deciles(counts)
     colours = [
         shade(place, 11, name).light for place, name in enumerate(buckets.names[:10])
@@ -153,8 +152,9 @@ def _draw_sizes(
 
 
 def pictures_to_read() -> Iterator[tuple[str, Figure]]:
-    """Draw what scopes, chance, ties and intervals do: 3 labels for each row, of 2,000
-    that follow a power law.
+    """Draw what scopes, chance, ties and intervals do.
+
+    Each of 2,000 rows has 3 of 2,000 labels, which follow a power law.
     """
     generator = torch.Generator().manual_seed(0)
     counts = (1e5 / torch.arange(1, 2001)).long()
@@ -187,9 +187,7 @@ def pictures_to_read() -> Iterator[tuple[str, Figure]]:
 
 
 def _with_captions(report: Report, *captions: str) -> Figure:
-    """Draw a report that is half as high, with captions that fit where letters are
-    large.
-    """
+    """Draw a report of half the height, with captions that fit large letters."""
     figure = picture(report)
     figure.set_size_inches(WIDTH, 2.9)
     figure.supxlabel("")
@@ -214,9 +212,7 @@ def write(figure: Figure, stem: str) -> None:
 
 
 def _darken(figure: Figure) -> None:
-    """Turn ink light, and the colours of buckets to those that the palette has for dark
-    pages.
-    """
+    """Turn ink light, and bucket colours into those of the palette for dark pages."""
     shades = [
         shade(place, 11, name)
         for place, name in enumerate([*map(str, range(10)), "unseen"])

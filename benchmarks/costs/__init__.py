@@ -1,3 +1,4 @@
-"""What an update costs on a device, counted without one: launches, bytes, memory, waits
-and copies.
+"""What an update costs on a device, counted without one.
+
+Launches, bytes, memory, waits and copies are counted.
 """

@@ -1,6 +1,4 @@
-"""A dispatch mode that counts what the operations of a program would cost on a
-device.
-"""
+"""A dispatch mode that counts what a program's operations would cost on a device."""
 
 from __future__ import annotations
 
@@ -106,8 +104,9 @@ class CountedCosts(TorchDispatchMode):
         return out
 
     def _hold(self, new: list[Tensor], scratch: int) -> None:
-        """Add the memory of new tensors to that of those that live still, and of what
-        an operation takes for itself.
+        """Raise the peak to the memory of live tensors, new ones and scratch.
+
+        ``scratch`` is what an operation takes for itself.
         """
         self._live = {
             key: kept for key, kept in self._live.items() if not kept[0].expired()

@@ -65,8 +65,9 @@ class Line:
         return f"{self.what}, {list(self.shape)}{dtype}, {self.target}"
 
     def count(self) -> tuple[Costs, int, int]:
-        """Return what the second update costs, behind one that makes the tables, and
-        its waits and copies.
+        """Return the costs, waits and copies of the second update.
+
+        The first update makes the tables.
         """
         rows, columns = self.shape
         metrics = self.metrics(self.num_labels or columns).to("meta")

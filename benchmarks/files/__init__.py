@@ -1,3 +1,1 @@
-"""The command line on files, beside what others take for the same numbers from the same
-files.
-"""
+"""The command line on files, beside other programs that give the same numbers."""

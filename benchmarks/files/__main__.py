@@ -1,9 +1,9 @@
-"""The command line on files, beside floors: ``python -m benchmarks.files`` writes the
-table of benchmarks/README.md.
+"""Times the command line on files, beside floors.
 
-Every number is the median of processes on one thread. No process writes values of rows.
-Start-up is taken off: what the same command takes on a file of 2,000 lines. Processor
-time is that of the system too, memory the most that a process held.
+``python -m benchmarks.files`` writes the table of benchmarks/README.md. Every number is
+the median of processes on one thread. No process writes values of rows. Start-up is
+taken off: what the same command takes on a file of 2,000 lines. Processor time is that
+of the system too, memory the most that a process held.
 """
 
 from __future__ import annotations
@@ -59,9 +59,7 @@ class Used:
 
 
 def main() -> None:
-    """Measure, print and write the table; with ``--quick`` see that all runs, and write
-    nothing.
-    """
+    """Measure, print and write the table; ``--quick`` writes nothing."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.files", description=__doc__
     )
@@ -86,8 +84,9 @@ Key = tuple[str, str, str]
 
 
 def measured(folder: Path, sizes: dict[str, int]) -> Iterator[tuple[Key, Used]]:
-    """Yield what everybody uses, size by size; who follow one another meet the same
-    machine.
+    """Yield the use of each competitor, size by size.
+
+    Competitors that follow one another meet the same machine.
 
     Raises:
         SystemExit: If two give different numbers.
@@ -200,8 +199,9 @@ def _ratio(found: dict[Key, Used], form: str, size: str, other: str) -> float | 
 
 
 def _table(found: dict[Key, Used], sizes: dict[str, int]) -> str:
-    """Return a line per format: use at the largest file, and ratios at the largest that
-    both were given.
+    """Return a line per format: use at the largest file, and ratios to others.
+
+    A ratio is at the largest file that both were given.
     """
     others = (DUCKDB, PYTREC_EVAL, RANX, PYARROW)
     rows = []

@@ -1,9 +1,9 @@
-"""Files of generated runs and judgements:
-``python -m benchmarks.files.data FOLDER QUERIES``.
+"""Writes files of generated runs and judgements.
 
-A query has 100 ranked items of 300,000, and ten relevant ones, of which half are
-retrieved. The same numbers are written in every format but for list columns, which hold
-four times as many: they are read in a fraction of the time. Nothing ties.
+Run ``python -m benchmarks.files.data FOLDER QUERIES``. A query has 100 ranked items of
+300,000, and ten relevant ones, of which half are retrieved. The same numbers are
+written in every format but for list columns, which hold four times as many: they are
+read in a fraction of the time. Nothing ties.
 """
 
 from __future__ import annotations
@@ -66,9 +66,7 @@ def write(folder: Path, queries: int) -> None:
 
 
 def write_lists(folder: Path, queries: int) -> None:
-    """Write list columns of numbers, best first, that compress no better than those of
-    a model.
-    """
+    """Write list columns, best first, that compress no better than those of a model."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -1,7 +1,6 @@
-"""Recall and nDCG at 10 of files by others, reading included:
-``python -m benchmarks.files.rivals WHO FORM FOLDER``.
+"""Prints recall and nDCG at 10 of files from other programs, reading included.
 
-Prints both numbers; pyarrow only reads.
+Run ``python -m benchmarks.files.rivals WHO FORM FOLDER``. pyarrow only reads.
 """
 
 from __future__ import annotations

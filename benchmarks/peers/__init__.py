@@ -9,8 +9,9 @@ from benchmarks.peers.contest import hold
 
 
 def table(settings: Settings) -> str:
-    """Return the table: how long each competitor takes, relative to this library on as
-    many threads.
+    """Return the table of each competitor's time, absolute and relative.
+
+    A ratio is to this library on as many threads.
     """
     rows: list[list[str]] = []
     for group in (scores.contests, queries.contests, labels.contests):

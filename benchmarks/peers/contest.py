@@ -1,5 +1,6 @@
-"""A task that several libraries do on the same data, timed beside each other; values
-that should agree must.
+"""A task that several libraries do on the same data, timed beside each other.
+
+Values that should agree must.
 """
 
 from __future__ import annotations
@@ -80,8 +81,9 @@ class Line:
 
 
 def hold(contest: Contest, settings: Settings) -> list[Line]:
-    """Check that all compute the same, then time them on 1, 2 and all threads, and
-    beside another program.
+    """Check that all compute the same, then time them.
+
+    They run on 1, 2 and all threads, and beside another program.
     """
     notes = {peer.name: _checked(peer, contest) for peer in contest.peers}
     calls: dict[str, Any] = {

@@ -12,9 +12,7 @@ from benchmarks.workloads import Lists
 
 
 def contests(settings: Settings) -> Iterator[Contest]:
-    """Yield the task on ranked ids; its peers read memory of this machine, so there is
-    none elsewhere.
-    """
+    """Yield the task on ranked ids, only on the CPU, whose memory the peers read."""
     if settings.device != "cpu":
         return
     data = Lists.xmc(settings)

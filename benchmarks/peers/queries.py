@@ -32,9 +32,7 @@ TREC |= {"recip_rank": "mrr"}
 
 
 def contests(settings: Settings) -> Iterator[Contest]:
-    """Yield the task on queries; its peers read memory of this machine, so there is
-    none elsewhere.
-    """
+    """Yield the task on queries, only on the CPU, whose memory the peers read."""
     if settings.device != "cpu":
         return
     data = Lists.queries(settings)
@@ -51,9 +49,7 @@ def contests(settings: Settings) -> Iterator[Contest]:
 
 
 def _dicts(data: Lists) -> tuple[Judgements, Run]:
-    """Return judgements and run as dicts by query and document, as files are read
-    into.
-    """
+    """Return judgements and run as dicts by query and document, as read from files."""
     relevant, ids, scores = (
         data.relevant.tolist(),
         data.ids.tolist(),

@@ -65,9 +65,7 @@ KERNELS = {"numpy, searching": by_searching, "numpy, comparing": by_comparing}
 
 
 def _values(flags: np.ndarray, top: np.ndarray, judged: Judged) -> Values:
-    """Return precision, nDCG and propensity-scored precision at 1, 3 and 5 from the
-    flags of the first five ids.
-    """
+    """Return precision, nDCG and PSP at 1, 3 and 5 from flags of the first five ids."""
     counts = np.diff(judged.target.indptr)
     discounts = 1 / np.log2(np.arange(2, KS[-1] + 2))
     ideal = np.concatenate([[0.0], discounts.cumsum()])
@@ -89,8 +87,9 @@ def _values(flags: np.ndarray, top: np.ndarray, judged: Judged) -> Values:
 
 
 def _largest_weights(judged: Judged, counts: np.ndarray) -> np.ndarray:
-    """Return the five largest weights of each row's relevant labels, largest first,
-    shape (N, 5).
+    """Return the five largest weights of each row's relevant labels, shape (N, 5).
+
+    The largest one comes first.
     """
     width = max(KS[-1], int(counts.max()))
     table = np.zeros((len(counts), width))

@@ -453,7 +453,7 @@ class AdjustedSums(MomentSums):
         self._name = name
 
     def row_values(self, ranking: Ranking) -> list[Tensor]:
-        """Return the value beyond chance, and the attainable one, shape (keys, N)."""
+        """Return how far values and attainable ones exceed chance, shape (keys, N)."""
         return _stacked(
             self._collection.reference_models.above_chance(self._name, ranking)
         )
