@@ -282,7 +282,7 @@ MACRO: dict[str, dict[str, Any]] = {
 def over_labels(num_labels: int, measure: str, differing: float = 1.0) -> Draw:
     """Return what draws lists for rows of 3 relevant labels.
 
-    Rarer labels are less often found, and none is in hard rows.
+    Rarer labels are less often found, and fewer are found in hard rows.
 
     Args:
         num_labels: Number of labels.

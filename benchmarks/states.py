@@ -33,9 +33,7 @@ def metrics(buckets: tm.LabelBuckets) -> Iterator[tm.TopKMetric]:
 
 
 def lines() -> Iterable[tuple[str, str, int, int]]:
-    """Yield of each metric its name, whether it is by bucket, the bytes of its states,
-    and what a task sends.
-    """
+    """Yield the name, buckets and bytes of each metric, and what a task sends of it."""
     counts = torch.arange(LABELS).flip(0) // 1000
     buckets = tm.LabelBuckets.deciles(counts)
     generator = torch.Generator().manual_seed(0)

@@ -1,3 +1,4 @@
-"""Demo: from a disease name to its ICD-10-CM code and the code's ancestors, evaluated
-from head to tail.
+"""Demo: finds the ICD-10-CM code of a disease name, and the code's ancestors.
+
+The model is evaluated from head to tail.
 """

@@ -1,5 +1,6 @@
-"""Fit, test, compare: `python -m examples.icd10 --config configs/icd10.yaml` from the
-root of the repository.
+"""Fit, test and compare.
+
+Run `python -m examples.icd10 --config configs/icd10.yaml` from the root.
 """
 
 import torch

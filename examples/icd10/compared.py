@@ -1,5 +1,6 @@
-"""The trained model beside two others that cost nothing, with intervals: writes
-`report.*` and `compare.*`.
+"""Compares the trained model with two others that cost nothing.
+
+The files `report.*` and `compare.*` are written, with intervals.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ sake of rare labels.
 
 
 def metrics(chapters: LabelBuckets) -> list[TopKMetric]:
-    """Return what the models are compared by: one list of ten, overall, by decile and
-    by chapter.
+    """Return the metrics to compare: overall, by decile and by chapter.
+
+    Lists hold ten labels.
     """
     return [
         PrecisionAtK(k=[1, 5]),
@@ -68,8 +70,9 @@ def training_frequency(data: ICD10Data) -> LabelFrequency:
 
 
 def write_comparison(model: BagOfFeatures, data: ICD10Data, folder: Path) -> list[Path]:
-    """Write the report of the model with intervals, and the comparison of all three;
-    return their paths.
+    """Write the report of the model, and the comparison of all three; return the paths.
+
+    The report has intervals.
     """
     frequency = training_frequency(data)
     scores, target = scores_and_target(model.eval(), data)

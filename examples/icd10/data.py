@@ -1,5 +1,6 @@
-"""Disease names and their ICD-10-CM codes, from the package `simple-icd-10-cm` 1.5.0
-(public-domain CDC/NCHS data).
+"""Disease names and their ICD-10-CM codes.
+
+The source is the package `simple-icd-10-cm` 1.5.0, public-domain data of CDC/NCHS.
 
 An instance is one "inclusion term" or "includes" note of a code: `Typhoid endocarditis`
 stands under A01.02. Its labels are that code and the code's ancestors: A01.02, A01.0,
@@ -33,15 +34,14 @@ class Term(NamedTuple):
 
     @property
     def is_test(self) -> bool:
-        """Whether the name is in the fixed fifth that is held out, under whichever code
-        it stands.
-        """
+        """Whether the name is in the fixed held-out fifth, whatever its code."""
         return crc32(self.text.encode()) % 5 == 4
 
 
 class Example(NamedTuple):
-    """One instance as ids: features of any number, labels without padding, and its
-    number in its split.
+    """One instance: ids of features, ids of labels without padding, and its number.
+
+    Instances are numbered in their split.
     """
 
     features: Tensor
@@ -50,8 +50,10 @@ class Example(NamedTuple):
 
 
 class Batch(TypedDict):
-    """Bags of features end to end, where each bag starts, label ids [N, M] padded with
-    -1, and rows [N].
+    """A batch of instances.
+
+    Bags of features stand end to end, and `offsets` says where each begins. `target`
+    holds label ids [N, M], padded with -1, and `row_ids` [N] the numbers of the rows.
     """
 
     features: Tensor
@@ -61,7 +63,7 @@ class Batch(TypedDict):
 
 
 def read_terms() -> list[Term]:
-    """All instances, in the order of the classification."""
+    """Return all instances, in the order of the classification."""
     codes = [
         code
         for code in icd.get_all_codes()
@@ -75,9 +77,7 @@ def read_terms() -> list[Term]:
 
 
 def hashed_features(text: str, num_features: int) -> list[int]:
-    """Ids of the words and the character 5-grams of a text, the same in every
-    process.
-    """
+    """Return ids of words and character 5-grams, the same in every process."""
     text = f" {text.lower()} "
     grams = [text[start : start + 5] for start in range(len(text) - 4)]
     return [crc32(piece.encode()) % num_features for piece in (*text.split(), *grams)]
@@ -151,8 +151,9 @@ class ICD10Data(LightningDataModule):
 
     @property
     def num_labels(self) -> int:
-        """Labels of both splits: the classification is known in full, its use is
-        not.
+        """The number of labels of both splits.
+
+        The classification is known in full, its use is not.
         """
         return len(self.label_names)
 

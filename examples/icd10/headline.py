@@ -1,5 +1,6 @@
-"""The numbers that README and documentation name, from the report that the demo writes:
-`results.json`.
+"""Writes the numbers that README and documentation name: `results.json`.
+
+They come from the report that the demo writes.
 """
 
 from __future__ import annotations
@@ -40,9 +41,7 @@ def results(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def headline(folder: Path) -> str:
-    """Write `results.json` into the folder of the run, and return what README says of
-    it.
-    """
+    """Write `results.json` into the folder of the run, and return README's sentence."""
     values = results(
         json.loads((folder / "report_test.json").read_text(encoding="utf-8"))
     )

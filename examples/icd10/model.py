@@ -11,8 +11,9 @@ from .data import Batch
 
 
 class BagOfFeatures(LightningModule):
-    """Sum of feature embeddings, ReLU, one logit per label; trained on the binary
-    cross-entropy of every label.
+    """Sum of feature embeddings, ReLU, one logit per label.
+
+    The model is trained on the binary cross-entropy of every label.
 
     Args:
         num_features: Number of feature ids.
@@ -40,8 +41,9 @@ class BagOfFeatures(LightningModule):
         nn.init.constant_(self.output.bias, -math.log(num_labels))
 
     def forward(self, features: Tensor, offsets: Tensor) -> Tensor:
-        """Logits [N, L] of bags of features that lie end to end and start at `offsets`
-        [N].
+        """Return logits [N, L] of bags of features.
+
+        Bags lie end to end and start at `offsets` [N].
         """
         logits: Tensor = self.output(self.embedding(features, offsets).relu())
         return logits
@@ -57,8 +59,9 @@ class BagOfFeatures(LightningModule):
         return loss
 
     def validation_step(self, batch: Batch) -> dict[str, Tensor]:
-        """Return what `HeadToTailReport` reads: logits, the label ids padded with -1,
-        and the numbers of the rows.
+        """Return what `HeadToTailReport` reads: logits, padded label ids, row numbers.
+
+        The padding is -1.
         """
         logits = self(batch["features"], batch["offsets"])
         return {"preds": logits, "target": batch["target"], "row_ids": batch["row_ids"]}
@@ -68,8 +71,9 @@ class BagOfFeatures(LightningModule):
         return self.validation_step(batch)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Adam at a constant step size; fused, since a plain step takes as long as the
-        backward pass.
+        """Return Adam at a constant step size.
+
+        It is fused, because a plain step takes as long as the backward pass.
         """
         return torch.optim.Adam(self.parameters(), self.learning_rate, fused=True)
 

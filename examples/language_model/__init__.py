@@ -1,3 +1,4 @@
-"""Example: how good is a language model at rare words? A neural network against counts,
-from head to tail.
+"""Example: a language model and rare words, from head to tail.
+
+A neural network is compared with counts.
 """

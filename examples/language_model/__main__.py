@@ -1,5 +1,6 @@
-"""How good is a language model at rare words? `python -m examples.language_model` from
-the root of the repository.
+"""Compare two language models on rare words.
+
+Run `python -m examples.language_model` from the root of the repository.
 
 120,000 words of networkx's docstrings to learn from, 30,000 of other files held out,
 2,834 different ones. A small neural network has a perplexity of 31 where counting words
@@ -25,11 +26,11 @@ ROWS, LENGTH = 8, 128
 
 
 def metrics(buckets: LabelBuckets) -> TopKCollection:
-    """Return accuracy, MRR and cross-entropy of the next word, over all words and by
-    how often training holds them.
+    """Return accuracy, MRR and cross-entropy of the next word.
 
-    One target per row makes the scope global: the word has to be found among all words,
-    not among those of its decile.
+    They are over all words, and by how often training holds the words. One target per
+    row makes the scope global: the word has to be found among all words, not among
+    those of its decile.
     """
     skip = {"ignore_index": IGNORED, "num_labels": len(buckets.assignment)}
     by_decile = {**skip, "buckets": buckets}
@@ -46,8 +47,9 @@ def metrics(buckets: LabelBuckets) -> TopKCollection:
 
 
 def batches(text: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield contexts (ROWS, LENGTH, CONTEXT) and the next words (ROWS, LENGTH), unknown
-    ones and padding ignored.
+    """Yield contexts (ROWS, LENGTH, CONTEXT) and next words (ROWS, LENGTH).
+
+    Unknown words and padding are ignored.
     """
     context, target = contexts(text)
     target = torch.where(target == 0, IGNORED, target)
@@ -78,8 +80,9 @@ def scalars(
 def lines(
     values_by_model: dict[str, dict[str, float]], buckets: LabelBuckets
 ) -> Iterator[str]:
-    """Yield a table: a line for all words, one for each decile; perplexity is the
-    exponential of cross-entropy.
+    """Yield the lines of a table: one for all words, one for each decile.
+
+    Perplexity is the exponential of cross-entropy.
     """
     yield " " * 23 + "".join(f"{model:^44}" for model in values_by_model).rstrip()
     yield (
@@ -108,9 +111,7 @@ def lines(
 def main(
     packages: tuple[str, ...] = PACKAGES, epochs: int = 2
 ) -> dict[str, dict[str, float]]:
-    """Print both models from the most frequent words to the rarest, and return their
-    metrics.
-    """
+    """Print the values of both models, from frequent to rare words, and return them."""
     text = read_text(packages)
     size = len(text.words)
     counts = torch.bincount(text.train, minlength=size)

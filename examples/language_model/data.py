@@ -1,5 +1,4 @@
-"""Text that every scientific Python installation holds: the docstrings of installed
-packages, word by word.
+"""Text that every scientific Python installation holds: docstrings, word by word.
 
 The sources are those of packages that tailmetrics' `dev` extra draws in; they are
 parsed, never run. A fixed fifth of the files is held out whole.

@@ -1,5 +1,6 @@
-"""Two models of the next word: how often each word occurs, and a small neural network
-that reads the last words.
+"""Two models of the next word: frequencies, and a small neural network.
+
+The network reads the last words.
 """
 
 import torch
@@ -10,8 +11,9 @@ WIDTH = 64
 
 
 class NextWord(nn.Module):
-    """The feed-forward language model of Bengio et al. (2003), with one table of words
-    at both ends.
+    """The feed-forward language model of Bengio et al. (2003).
+
+    One table of words serves as input and output.
 
     Args:
         num_words: Size of the vocabulary.
@@ -28,9 +30,7 @@ class NextWord(nn.Module):
         self.bias = nn.Parameter(torch.zeros(num_words))
 
     def forward(self, context: Tensor) -> Tensor:
-        """Return the logits of the next word, shape (..., num_words), for the last
-        words, shape (..., CONTEXT).
-        """
+        """Return logits (..., num_words) of the next word for words (..., CONTEXT)."""
         return (
             self.hidden(self.words(context).flatten(-2)) @ self.words.weight.T
             + self.bias
@@ -38,9 +38,7 @@ class NextWord(nn.Module):
 
 
 def contexts(text: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the words in front of each word (n, CONTEXT), and the words themselves
-    (n,).
-    """
+    """Return the words in front of each word (n, CONTEXT), and each word (n,)."""
     windows = text.unfold(0, CONTEXT + 1, 1)
     return windows[:, :-1], windows[:, -1]
 
@@ -48,8 +46,9 @@ def contexts(text: Tensor) -> tuple[Tensor, Tensor]:
 def train(
     text: Tensor, num_words: int, epochs: int = 2, batch_size: int = 512
 ) -> NextWord:
-    """Return a model that has read a text; words outside the vocabulary are context,
-    and no target.
+    """Return a model that has read a text.
+
+    Words outside the vocabulary are context, and no target.
     """
     torch.manual_seed(0)
     model = NextWord(num_words)
@@ -68,8 +67,9 @@ def train(
 
 
 def unigram(text: Tensor, num_words: int) -> Tensor:
-    """Return the logarithm of how often each word occurs; of the word that stands for
-    all others it is small.
+    """Return the logarithm of each word's share of a text.
+
+    The share of the word that stands for all others is small.
     """
     counts = torch.bincount(text, minlength=num_words).float()
     counts[0] = 0.5

@@ -1,3 +1,4 @@
-"""Example: which function will be called next? Popularity against Markov chains, from
-head to tail.
+"""Example: predict which function will be called next.
+
+Popularity is compared with Markov chains, from head to tail.
 """

@@ -56,9 +56,7 @@ def metrics() -> TopKCollection:
 
 
 def reports(data: Sessions) -> dict[str, Report]:
-    """Return a report for each model: overall, and by decile of how often a name is
-    called in training.
-    """
+    """Return a report for each model: overall, and by decile of calls in training."""
     frequency = LabelFrequency(len(data.names))
     frequency.update(torch.tensor([item for session in data.train for item in session]))
     states, target = torch.tensor([session[-2:] for session in data.test]).T

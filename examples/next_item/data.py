@@ -1,10 +1,10 @@
-"""Sequences that every scientific Python installation holds: the calls in a function,
-in the order of its source.
+"""Sequences that every scientific Python installation holds: calls in functions.
 
-A "session" is a function or method, an "item" the name of what it calls:
-`np.asarray(x).sum()` gives asarray, sum. The sources are those of installed packages
-that tailmetrics' `dev` extra draws in; they are parsed, never run. A fixed fifth of the
-files is held out whole, and of each held-out session the last call is to be named.
+A "session" is a function or method, an "item" the name of what it calls, in the order
+of the source: `np.asarray(x).sum()` gives asarray, sum. The sources are those of
+installed packages that tailmetrics' `dev` extra draws in; they are parsed, never run. A
+fixed fifth of the files is held out whole, and of each held-out session the last call
+is to be named.
 """
 
 import ast
@@ -33,9 +33,7 @@ class Sessions(NamedTuple):
 
 
 def read_sessions(packages: tuple[str, ...] = PACKAGES) -> Sessions:
-    """Return the sessions of all functions in the packages' files, but for their
-    tests.
-    """
+    """Return the sessions of all functions in the packages' files, except tests."""
     splits: tuple[list[list[str]], list[list[str]]] = ([], [])
     for package in packages:
         for path, session in _calls(package):
@@ -52,8 +50,9 @@ def read_sessions(packages: tuple[str, ...] = PACKAGES) -> Sessions:
 
 
 def _calls(package: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield file and calls of each function that stands in a module or class and calls
-    at least twice.
+    """Yield file and calls of each function that calls at least twice.
+
+    The function stands in a module or a class.
     """
     spec = find_spec(package)
     if spec is None or spec.origin is None:

@@ -1,5 +1,6 @@
-"""Two models of the next item: the probability of every item, shape (L,) or (N, L),
-after what came before.
+"""Two models of the next item after what came before.
+
+They return the probability of every item, shape (L,) or (N, L).
 """
 
 from itertools import pairwise
@@ -11,8 +12,9 @@ from torch import Tensor
 def popularity(
     train: list[list[int]], num_items: int, pseudo_count: float = 0.1
 ) -> Tensor:
-    """Return the share of each item in all sessions, with a pseudo-count so that none
-    is impossible.
+    """Return the share of each item in all sessions.
+
+    A pseudo-count keeps each item possible.
     """
     counts = torch.bincount(
         torch.tensor([item for session in train for item in session]),
@@ -22,8 +24,9 @@ def popularity(
 
 
 class MarkovChain:
-    """First-order Markov chain, blended with popularity: the more often a state was
-    left, the more the chain counts.
+    """First-order Markov chain, blended with popularity.
+
+    The more often a state was left, the more the chain counts:
 
     P(next | state) = (count(state, next) + weight · P(next)) / (count(state) + weight).
 

@@ -1,3 +1,4 @@
-"""Example: which further modules will a Python file import? Popularity against EASE,
-from head to tail.
+"""Example: predict which further modules a Python file imports.
+
+Popularity is compared with EASE, from head to tail.
 """

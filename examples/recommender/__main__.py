@@ -37,9 +37,7 @@ from .models import ease, popularity
 
 
 def metrics(groups: LabelBuckets) -> TopKCollection:
-    """Return metrics of the ten recommended modules: overall, by decile, and by group
-    of files.
-    """
+    """Return metrics of ten recommendations: overall, by decile, by group of files."""
     return TopKCollection(
         [
             RecallAtK(k=10),
@@ -57,9 +55,7 @@ def metrics(groups: LabelBuckets) -> TopKCollection:
 
 
 def group_names(groups: LabelBuckets) -> list[str]:
-    """Return the names of the groups of files, from those that show many imports to
-    those that show few.
-    """
+    """Return the names of the groups of files, from many shown imports to few."""
     return [f"files_{name}" for name in groups.names]
 
 
@@ -84,8 +80,9 @@ def reports(data: Interactions) -> dict[str, Report]:
 
 
 def print_side_by_side(reports_by_model: dict[str, Report]) -> None:
-    """Print each value of all models in one line: overall, then from the most frequent
-    modules to the rarest.
+    """Print each value of all models in one line.
+
+    Overall values come first, then those from the most frequent modules to the rarest.
     """
     first, *_ = reports_by_model.values()
     print(f"\n{'':28}" + "".join(f"{name:>12}" for name in reports_by_model))
@@ -120,9 +117,7 @@ def print_side_by_side(reports_by_model: dict[str, Report]) -> None:
 
 
 def print_by_activity(name: str, report: Report) -> None:
-    """Print the recall of a model by decile, for files that show many imports and for
-    files that show few.
-    """
+    """Print the recall of a model by decile, for files with many and few imports."""
     metric = "global_recall@10"
     groups = [group.name for group in report.row_groups if group.rows]
     print(f"\n{f'{name}, {metric}':28}" + "".join(f"{group:>18}" for group in groups))

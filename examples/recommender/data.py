@@ -1,9 +1,8 @@
-"""Implicit feedback that every scientific Python installation holds: source files and
-the modules that they import.
+"""Implicit feedback that every scientific Python installation holds: imports.
 
-A "user" is a source file, an "item" a module. Files are those of installed packages
-that tailmetrics' `dev` extra draws in; they are parsed, never run. A fixed fifth of
-each file's imports is hidden, and is what has to be recommended.
+A "user" is a source file, an "item" a module that it imports. Files are those of
+installed packages that tailmetrics' `dev` extra draws in; they are parsed, never run. A
+fixed fifth of each file's imports is hidden, and is what has to be recommended.
 """
 
 import ast
@@ -38,8 +37,9 @@ class Interactions(NamedTuple):
     modules: list[str]
 
     def tree(self) -> LabelTree:
-        """Return the tree of the modules: `numpy.linalg` stands under `numpy`, whether
-        that is imported or not.
+        """Return the tree of the modules: `numpy.linalg` stands under `numpy`.
+
+        The parent stands there even if no file imports it.
         """
         parts = (module.split(".") for module in self.modules)
         names = {
@@ -53,9 +53,7 @@ class Interactions(NamedTuple):
 
 
 def read_interactions(packages: tuple[str, ...] = PACKAGES) -> Interactions:
-    """Return the imports of all files that import at least three modules, one of them
-    hidden or more.
-    """
+    """Return imports of files with at least two shown modules and a hidden one."""
     files = [
         (path, sorted(modules))
         for package in packages
@@ -80,9 +78,7 @@ def read_interactions(packages: tuple[str, ...] = PACKAGES) -> Interactions:
 
 
 def _imports(package: str) -> Iterator[tuple[str, set[str]]]:
-    """Yield each file of a package with the modules that it imports, relative ones by
-    their full names.
-    """
+    """Yield each file of a package with the full names of modules that it imports."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"{package} is not installed; make test draws it in.")
@@ -104,8 +100,9 @@ def _imports(package: str) -> Iterator[tuple[str, set[str]]]:
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all statements below a node; `ast.walk` visits every expression too, and
-    takes as long as parsing.
+    """Yield all statements below a node.
+
+    `ast.walk` visits every expression too, and takes as long as parsing.
     """
     for part in ("body", "orelse", "handlers", "finalbody", "cases"):
         for child in getattr(node, part, ()):

@@ -1,5 +1,6 @@
-"""Two recommenders of implicit feedback: scores [N, L] for the rows that they learned
-from.
+"""Two recommenders of implicit feedback.
+
+They return scores [N, L] for the rows that they learned from.
 """
 
 import torch
@@ -12,11 +13,10 @@ def popularity(shown: Tensor) -> Tensor:
 
 
 def ease(shown: Tensor, penalty: float = 20.0) -> Tensor:
-    """Return scores of EASE: each item as a linear function of all others, in closed
-    form.
+    """Return scores of EASE: each item is a linear function of all others.
 
-    Rounded, so that items alike but for the order of additions are tied on every
-    machine, and are reported as ties.
+    The solution has a closed form. It is rounded, so that items alike but for the order
+    of additions are tied on every machine, and are reported as ties.
 
     Source: Steck, Embarrassingly Shallow Autoencoders for Sparse Data, WWW 2019,
     equation 8.

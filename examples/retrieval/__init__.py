@@ -1,3 +1,4 @@
-"""Example: which functions are worth a look, too? BM25 over docstrings, with and
-without a prior, from head to tail.
+"""Example: find which functions are worth a look, too.
+
+BM25 searches docstrings with and without a prior, evaluated from head to tail.
 """

@@ -1,11 +1,10 @@
-"""A test collection that every scientific Python installation holds: docstrings, and
-whom they name under "See Also".
+"""A test collection that every scientific Python installation holds: docstrings.
 
 A document is the docstring of a public function or class, without its "See Also"; a
 query the name and first paragraph of one; relevant are the functions that its authors
-named there. The sources are those of installed packages that tailmetrics' `dev` extra
-draws in; they are parsed, never run. A fixed fifth of the queries is held out; the
-links of the others are what is known of how often a document is asked for.
+named in its "See Also". The sources are those of installed packages that tailmetrics'
+`dev` extra draws in; they are parsed, never run. A fixed fifth of the queries is held
+out; the links of the others are what is known of how often a document is asked for.
 """
 
 import ast
@@ -48,8 +47,9 @@ class Collection(NamedTuple):
 
 
 def read_collection(packages: tuple[str, ...] = PACKAGES) -> Collection:
-    """Return the docstrings of all names that stand for one thing in their package;
-    others would be ambiguous.
+    """Return the docstrings of names that stand for one thing in their package.
+
+    Other names would be ambiguous.
     """
     documents: dict[str, str] = {}
     queries: dict[str, str] = {}
@@ -73,9 +73,7 @@ def read_collection(packages: tuple[str, ...] = PACKAGES) -> Collection:
 
 
 def _docstrings(package: str) -> Iterator[tuple[str, str]]:
-    """Yield the public functions, classes and methods of a package that have more than
-    one line to say.
-    """
+    """Yield public functions, classes and methods with docstrings of several lines."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"{package} is not installed; make test draws it in.")
@@ -97,8 +95,9 @@ def _summary(text: str) -> str:
 
 
 def _named(name: str, text: str) -> Iterator[str]:
-    """Yield the names in the "See Also" of a docstring, whose lines read
-    `first, module.second : What they do`.
+    """Yield the names in the "See Also" of a docstring.
+
+    Its lines read `first, module.second : What they do`.
     """
     section = SEE_ALSO.search(text)
     for line in section[1].splitlines() if section else ():

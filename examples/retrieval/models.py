@@ -12,8 +12,9 @@ Scores = NDArray[np.float64]
 
 
 class BM25:
-    """Scores of all documents for a query, by the words of both; arguments and examples
-    are words like any other.
+    """Scores of all documents for a query, by the words of both.
+
+    Arguments and examples are words like any other.
 
     Source: Robertson and Zaragoza, The probabilistic relevance framework, 2009,
     equation 3.15.
@@ -50,9 +51,7 @@ def write_run(
     documents: list[str],
     score: Callable[[str], Scores],
 ) -> None:
-    """Write the best thousand documents for each query, without the one that the query
-    was taken from.
-    """
+    """Write the best thousand documents for each query, without the query's own."""
     with path.open("w") as lines:
         for name, text in queries.items():
             scores = score(text)
