@@ -3,6 +3,7 @@ by bucket.
 """
 
 import inspect
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -212,7 +213,8 @@ def test_a_compiled_step_calls_forward_and_compute_outside_of_its_graph(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """A compiled step that calls a metric and a new collection with references has the
-    values of eager execution, and torch prints no message.
+    values of eager execution. Torch traces the rest of the step alone, and prints no
+    message.
     """
 
     def make_collection() -> TopKCollection:
@@ -226,11 +228,21 @@ def test_a_compiled_step_calls_forward_and_compute_outside_of_its_graph(
         value = metric(scores, BATCH.target)
         return values, value, collection.compute(), metric.compute()
 
-    compiled_step = torch.compile(step, backend="eager")
+    traced: list[Any] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+        for node in graph.graph.nodes:
+            if node.op.startswith("call"):
+                traced.append(node.target)
+        return graph.forward
+
+    torch.compiler.reset()
+    compiled_step = torch.compile(step, backend=backend)
     values, value, all_values, mean = compiled_step(BATCH.scores)
     assert str(values) == str(eager(BATCH.scores * 2, BATCH.target))
     assert str(all_values) == str(eager.compute())
     assert float(mean) == float(metric.compute())
     assert str(collection.references()) == str(eager.references())
     assert float(value) == float(metric.compute())
+    assert traced == [operator.mul]
     assert capfd.readouterr().err == ""
