@@ -389,22 +389,21 @@ def test_infinite_values_of_two_buckets_have_no_interval():
     }
 
 
-def test_evaluate_warns_of_padding_once():
+@pytest.mark.parametrize("validate_args", [True, False])
+def test_evaluate_warns_of_padding_once(validate_args):
     """evaluate warns once of sequences that end in label 0, which occurs nowhere else,
-    also if they come in two batches.
+    also if they come in two batches, and if metrics do not check values.
     """
     ids, target = torch.arange(1, 4).expand(8, 5, 3), torch.randint(1, 30, (8, 5))
     target[:, 3:] = 0
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        tm.evaluate(ids, target, metrics=[tm.AccuracyAtK(k=1)], batch_rows=20)
-    assert (
-        sum(
-            "most sequences end in a run of label 0" in str(warning.message)
-            for warning in caught
-        )
-        == 1
-    )
+        metric = tm.AccuracyAtK(k=1, validate_args=validate_args)
+        report = tm.evaluate(ids, target, metrics=[metric], batch_rows=20)
+    start = "target: most sequences end in a run of label 0"
+    messages = [str(warning.message) for warning in caught]
+    assert sum(message.startswith(start) for message in messages) == 1
+    assert sum(note.startswith(start) for note in report.notes) == 1
 
 
 @pytest.mark.parametrize(

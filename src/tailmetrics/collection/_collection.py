@@ -251,7 +251,11 @@ class TopKCollection(MemberCollection):
                 Batch(preds, target, row_mask, row_groups, row_weights, indexes)
             )
 
-    def _rank(self, batch: Batch) -> Ranking:
+    def _rank(self, batch: Batch, is_offline: bool = False) -> Ranking:
+        """Return the ranking of a batch for all members.
+
+        ``is_offline`` says whether an evaluation reads the batch.
+        """
         members = list(self.members().values())
         row_arguments = {
             "row_weights": batch.row_weights,
@@ -271,7 +275,9 @@ class TopKCollection(MemberCollection):
         if self._batch_reading is None:
             self._batch_reading = self._reading_of(members)
         arguments, depth = self._batch_reading
-        context = Context("TopKCollection", **arguments, warns=self._warns)
+        context = Context(
+            "TopKCollection", **arguments, warns=self._warns, is_offline=is_offline
+        )
         context.validate = any(map(VALIDATES_ARGUMENTS, members))
         ranking = rank_rows(context, batch, depth)
         if self._warns and not is_compiling():

@@ -227,7 +227,7 @@ class Evaluation:
             rows = replace(preds.rows, groups=batch.row_groups)
             batch = replace(batch, preds=replace(preds, rows=rows), row_groups=None)
         with one_thread():
-            ranking = self.collection._rank(batch)
+            ranking = self.collection._rank(batch, is_offline=True)
             self.collection._add(ranking)
             self.warnings += ranking.notes
             num_ignored: Tensor | int = 0

@@ -62,6 +62,8 @@ class Context:
             are labels.
         warns: Whether to warn if the values look like another form than the one that
             was guessed, such as ranks. True for a first batch.
+        is_offline: Whether an evaluation reads the batch. It looks for padding even if
+            values are not checked.
         kind: What ``preds`` must be, ``"scores"`` or ``"ids"``; None for either.
         counts_repeats: Whether a label may stand twice in a row of target ids, as in
             training data, where labels are counted.
@@ -80,6 +82,7 @@ class Context:
     duplicates: Duplicates = "error"
     ignore_index: int | None = None
     warns: bool = False
+    is_offline: bool = False
     kind: Literal["scores", "ids"] | None = None
     counts_repeats: bool = False
     has_documents: bool = False

@@ -156,25 +156,34 @@ def warn_of_first_batch(
     """
     if context.kernels.can_read_values:
         warn_of_speed()
-    if not context.validate:
-        return
-    texts = [
-        warning_of_padding(context.caller, batch.target, batch.tokens, batch.row_mask)
-    ]
-    if batch.documents is not None:
-        texts.append(warning_of_scores(context, *batch.documents))
-    else:
-        if targets.padded is not None:
-            remedy = PADDED_BY_NAME if batch.has_names else PADDED
-            texts.append(
-                warning_of_padded_lists(context.caller, targets.padded, remedy)
-            )
-        if not depth.decisions:  # decisions hold only 0 and 1
-            texts += _warnings_of_preds(context, batch, are_ids=lists.scores is None)
-        texts.append(warning_of_self_retrieval(context, lists.ids, targets))
+    texts: list[str | None] = []
+    if context.validate or context.is_offline:
+        texts.append(warning_of_padding(batch.target, batch.tokens, batch.row_mask))
+    if context.validate:
+        texts += _warnings_of_values(context, batch, lists, targets, depth)
     for text in texts:
         if text is not None:
             warn_of_batch(context.notes, text)
+
+
+def _warnings_of_values(
+    context: Context, batch: Batch, lists: Lists, targets: Targets, depth: Depth
+) -> list[str | None]:
+    """Return warnings of values that are probably read in the wrong form.
+
+    For the arguments see :func:`warn_of_first_batch`.
+    """
+    if batch.documents is not None:
+        return [warning_of_scores(context, *batch.documents)]
+
+    texts = []
+    if targets.padded is not None:
+        remedy = PADDED_BY_NAME if batch.has_names else PADDED
+        texts.append(warning_of_padded_lists(context.caller, targets.padded, remedy))
+    if not depth.decisions:  # decisions hold only 0 and 1
+        texts += _warnings_of_preds(context, batch, are_ids=lists.scores is None)
+    texts.append(warning_of_self_retrieval(context, lists.ids, targets))
+    return texts
 
 
 def _warnings_of_preds(
@@ -507,14 +516,13 @@ def warning_of_gains(context: Context, scores: Tensor, target: Tensor) -> str | 
 
 
 def warning_of_padding(
-    caller: str, labels: Tensor, tokens: int, row_mask: Tensor | None
+    labels: Tensor, tokens: int, row_mask: Tensor | None
 ) -> str | None:
     """Say that a label looks like padding of sequences.
 
     Most sequences end in a run of the label, and it is rare elsewhere.
 
     Args:
-        caller: The name that the warning begins with.
         labels: Shape (B·T,), the label of each token. Other shapes, and labels on a
             GPU, are not checked.
         tokens: T.
@@ -537,7 +545,7 @@ def warning_of_padding(
     if label is None:
         return None
     return (
-        f"{caller}: most sequences end in a run of label {label}, which is hardly "
+        f"target: most sequences end in a run of label {label}, which is hardly "
         "anywhere else, as padding is. It counts as a label that was to be predicted. "
         "If it is padding, write -100 there (padding_value=-100) and make the metrics "
         f"with ignore_index=-100; ignore_index={label} would leave out every row of "
