@@ -283,6 +283,18 @@ def test_no_orders_are_returned_wherever_the_states_of_a_cut_list_are() -> None:
     assert all(fed_with(merged, BATCHES[:1]).orders().values())
 
 
+def test_only_orders_count_batches_that_they_leave_out() -> None:
+    """A checkpoint counts cut lists for other orders alone: reference models have values
+    of every batch.
+    """
+    collection = tm.TopKCollection(
+        [tm.RecallAtK(k=1)], references=["chance"]
+    ).with_orders()
+    collection.persistent(True)
+    counts = [name for name in collection.state_dict() if name.endswith("left_out")]
+    assert counts == ["other_orders.states.batches_left_out"]
+
+
 def test_references_and_orders_add_up_processes_as_members_do() -> None:
     """References and orders are those of all processes if members have a
     ``dist_sync_fn`` and a ``distributed_available_fn``.

@@ -38,7 +38,7 @@ ORDERS: Final[tuple[Ties, ...]] = ("worst", "expected", "best")
 
 
 LEFT_OUT: Final = "batches_left_out"
-"""The state of alternatives that counts the batches without values under them."""
+"""The state of other orders that counts the batches without values under them."""
 
 
 def adds_up_processes(members: Iterable[TopKMetric]) -> bool:
@@ -124,6 +124,7 @@ class Alternatives:
         alternatives: The members under these rankings; those that have no value there
             are left out.
         depends_on: What numbers depend on beside the members.
+        further_states: States beside those of the alternatives, by name.
 
     Attributes:
         states: The states of all alternatives.
@@ -135,11 +136,12 @@ class Alternatives:
         ranking_names: Sequence[str],
         alternatives: Sequence[Alternative],
         depends_on: str = "",
+        further_states: Mapping[str, State] | None = None,
     ) -> None:
         self._members = members
         self._ranking_names = ranking_names
         self._alternatives = alternatives
-        declared = {LEFT_OUT: State((1,), "sum")}
+        declared = dict(further_states or {})
         for alternative in alternatives:
             num_groups = len(alternative.member.group_keys())
             for state_name, state in alternative.states.items():
@@ -175,15 +177,9 @@ class Alternatives:
                 declared.reduction,
             )
 
-    def leave_out_batch(self, addition: Addition) -> None:
-        """Note that a batch has no values under these rankings.
-
-        The number of such batches is a state, so that it is known wherever the states
-        are: in other processes, and after they were loaded.
-        """
-        batches_left_out = self.states.metric_state[LEFT_OUT]
-        addition.states.append(batches_left_out)
-        addition.amounts.append(torch.ones_like(batches_left_out))
+    def has_left_out_batches(self) -> bool:
+        """Return whether a batch, in any process, has no values: never here."""
+        return False
 
     def _state(self, alternative: Alternative, name: str) -> Tensor:
         """Return the state of an alternative with a short name."""
@@ -195,6 +191,12 @@ class Alternatives:
         Members are left out that were given a batch without the others. There are no
         values where a batch has none under these rankings, in whatever process.
         """
+        values: dict[str, dict[str, Tensor]] = {
+            ranking_name: {} for ranking_name in self._ranking_names
+        }
+        if not self:
+            return values
+
         states = self.states
         states.sync_on_compute = adds_up_processes(self._members.values())
         for member in self._members.values():
@@ -204,11 +206,8 @@ class Alternatives:
         sending = []
         if states.will_send:
             sending.append(states)
-        values: dict[str, dict[str, Tensor]] = {
-            ranking_name: {} for ranking_name in self._ranking_names
-        }
         with sent_together("TopKCollection", sending), states.over_all_processes():
-            if bool(states.metric_state[LEFT_OUT]):
+            if self.has_left_out_batches():
                 return values
             for alternative in self._alternatives:
                 member = alternative.member
@@ -246,7 +245,26 @@ class OtherOrders(Alternatives):
                         order, name, member, member.aggregation.with_reading(reading)
                     )
                 )
-        super().__init__(members, orders, alternatives)
+        super().__init__(
+            members,
+            orders,
+            alternatives,
+            further_states={LEFT_OUT: State((1,), "sum")},
+        )
+
+    def leave_out_batch(self, addition: Addition) -> None:
+        """Note that a batch has no values under other orders.
+
+        The number of such batches is a state, so that it is known wherever the states
+        are: in other processes, and after they were loaded.
+        """
+        batches_left_out = self.states.metric_state[LEFT_OUT]
+        addition.states.append(batches_left_out)
+        addition.amounts.append(torch.ones_like(batches_left_out))
+
+    def has_left_out_batches(self) -> bool:
+        """Return whether a batch, in any process, has no values under other orders."""
+        return bool(self.states.metric_state[LEFT_OUT])
 
     def depths(self) -> list[Depth]:
         """Return how deep the aggregations read a batch."""
