@@ -32,9 +32,7 @@ FLAGS = (
     "-fno-trapping-math",
     "-shared",
 )
-"""Nothing that changes a number, and nothing that only the processor at hand can run
-(-march=native).
-"""
+"""Options that change no number and run on each processor, unlike -march=native."""
 
 # MinGW, which GitHub's runners have: the library needs no other one of MinGW; its bytes
 # hold no time and no folder.

@@ -38,9 +38,7 @@ from tailmetrics.significance.labels import Exposure
 PAGE = Path(__file__).parent / "README.md"
 LEVEL = 0.05
 TOGETHER = 100
-"""Pairs that meet the same resamples: enough to save time, few enough to be nearly
-independent.
-"""
+"""Pairs that share resamples: enough to save time, few enough to be independent."""
 ACCEPTED = 0.9, 0.99
 """Between which shares an interval of 95 % should hold the truth."""
 MOST_REJECTED = 0.06
@@ -67,8 +65,7 @@ class Setting:
         name: What a row's value is.
         rows: How many rows, or clusters.
         draw: Takes a generator and the number of rows, and returns one pair of models.
-        cluster_sizes: The number of rows of each cluster; None where rows are
-            independent.
+        cluster_sizes: The number of rows of each cluster; None for independent rows.
         gap: Whether the gap between ``head`` and ``tail`` is read, not the key ``k``.
         unbounded: Whether values have no bounds.
         median: Whether the value is the median of rows.
@@ -732,9 +729,7 @@ def power_of_plan(
 
 
 PLANS = ((0.1, 0.01), (0.05, 0.01), (0.1, 0.3))
-"""Differences of hits, and the share of rows that differ between the models that the
-plan knows.
-"""
+"""Differences of hits, and shares of rows that differ between the known models."""
 
 
 def families(rows: int, differing: float, number: int, resamples: int) -> float:
@@ -785,8 +780,9 @@ MOVING: dict[str, dict[str, Any]] = {
     'macro F1@3, labels="all"': {"top": 2.0, "below": (1.0, 1.0), "over": "all"},
     "macro recall@3": {},
 }
-"""Averages over the rarest third of 120 labels, of which the first two depend on the
-number of rows.
+"""Averages over the rarest third of 120 labels.
+
+The first two depend on the number of rows.
 """
 TRUTH = 50_000
 """Rows, drawn three times, whose values stand for those of any number of rows."""
@@ -871,8 +867,9 @@ def moving(rows: int, num_samples: int) -> dict[str, tuple[float, ...]]:
 # -- blind spots -----------------------------------------------------------------------
 
 ALIKE = ((6, 3, 1000), (15, 3, 60), (200, 10, 60), (300, 10, None))
-"""Numbers of labels, of buckets, and of the rows of each label; None for supports of
-1,000, 667, 500 ... rows.
+"""Numbers of labels, of buckets, and of the rows of each label.
+
+None stands for supports of 1,000, 667, 500 ... rows.
 """
 
 

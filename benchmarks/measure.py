@@ -25,9 +25,10 @@ SHORTEST = 1e-2
 """Seconds that one sample lasts at least; shorter calls are repeated within it."""
 
 WARMED = 0.2
-"""Seconds below which a call runs once untimed before each sample: what the competitor
-before it left behind, memory to be taken anew or threads of another library that still
-spin, is not to be its own.
+"""Seconds below which a call runs once untimed before each sample.
+
+What the competitor before it left behind is not to be its own: memory to be taken anew,
+or threads of another library that still spin.
 """
 
 
@@ -36,8 +37,7 @@ class Settings:
     """How to measure.
 
     Attributes:
-        quick: Tiny sizes and few rounds, to see that everything runs; the numbers say
-            nothing.
+        quick: Tiny sizes and few rounds: all runs, but the numbers say nothing.
         device: Where tensors live.
         seconds: Time given to one comparison; slow competitors may take longer.
     """

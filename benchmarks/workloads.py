@@ -20,9 +20,7 @@ DENSE = ((4096, 10_000), (1024, 131_072), (256, 670_000))
 TINY = (32, 1000)
 NUM_TRAIN = 1_000_000
 SCRAMBLE = 48_611
-"""A prime: multiplying by it modulo the number of labels leaves ids distinct, and
-without an order.
-"""
+"""A prime: products with it, modulo the labels, are distinct ids in no order."""
 
 
 def label_counts(num_labels: int) -> Tensor:

@@ -23,9 +23,7 @@ MEMBERS = dict.fromkeys(
 """Members that docstrings name without their class, also where another class has them.
 """
 ELSEWHERE = ("torchmetrics.Metric", "reset")
-"""Names of TorchMetrics, which are not linked: the documentation is built without a
-network.
-"""
+"""Names of TorchMetrics, not linked: the documentation is built without a network."""
 
 
 class Docstrings(Extension):

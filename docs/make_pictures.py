@@ -36,9 +36,7 @@ from tailmetrics.report.pictures import picture
 
 FOLDER = Path(__file__).parent / "pictures"
 WIDTH = 6.4
-"""Inches: so narrow that text can still be read where a phone shows the picture 350
-pixels wide.
-"""
+"""Inches; text stays readable on a phone that shows the picture 350 pixels wide."""
 SMALLEST_TEXT = 9
 LETTERS = 88
 """Letters of the smallest text that fit into a line."""

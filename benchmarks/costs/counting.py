@@ -16,9 +16,7 @@ WAITS = {
     *("nonzero", "nonzero_numpy", "argwhere", "bincount", "masked_select"),
     *("_unique", "_unique2", "unique_dim", "unique_consecutive"),
 }
-"""Operations whose result, or its size, the program can only go on with when the device
-has finished.
-"""
+"""Operations after which the program waits for a result, or its size."""
 
 NO_KERNEL = {
     *(
@@ -51,8 +49,9 @@ LAUNCHES = Counter({"sort": 6, "topk": 10, "_unique2": 8, "nonzero": 4})
 """How many kernels CUDA launches for one operation, where it is not one."""
 
 SORTED_AT_ONCE = 4096
-"""Up to this width CUDA sorts a row in one pass; wider ones in a pass for every byte or
-so, with a copy beside them.
+"""The largest width of rows that CUDA sorts in a single pass.
+
+Wider rows take a pass for every byte or so, with a copy beside them.
 """
 
 PASSES = {1: 2, 2: 3, 4: 6, 8: 11}

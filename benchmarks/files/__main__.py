@@ -187,8 +187,7 @@ def _beyond(found: dict[Key, Used], who: str, form: str, size: str) -> float:
 def _ratio(found: dict[Key, Used], form: str, size: str, other: str) -> float | None:
     """Return our seconds by those of another; None where that was not measured.
 
-    Whoever was given a tenth of the lines takes ten times as long for all of them, or
-    longer.
+    Competitors with a tenth of the lines take at least ten times as long for all.
     """
     scale = 10 if PLAN[other] == ("1/10 ×",) and size == GROWING[0] else 1
     given = "1/10 ×" if scale == 10 else size

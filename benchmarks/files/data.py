@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ITEMS, DEPTH, STEP = 300_000, 100, 48_611
-"""STEP is a prime that does not divide ITEMS: items of a query are distinct, and lie in
-no order.
-"""
+"""STEP is a prime that does not divide ITEMS: a query has distinct items, unsorted."""
 MORE_LISTS = 4
 
 RUN = f"""

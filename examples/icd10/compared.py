@@ -27,8 +27,9 @@ from .model import BagOfFeatures
 
 RESAMPLES = 2000
 ADJUSTMENT = 0.5
-"""How much of the logarithm of a label's training count is taken off its logit, for the
-sake of rare labels.
+"""How much of the log of a label's training count is subtracted from its logit.
+
+This favours rare labels.
 """
 
 

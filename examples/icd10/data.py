@@ -5,8 +5,7 @@ The source is the package `simple-icd-10-cm` 1.5.0, public-domain data of CDC/NC
 An instance is one "inclusion term" or "includes" note of a code: `Typhoid endocarditis`
 stands under A01.02. Its labels are that code and the code's ancestors: A01.02, A01.0,
 A01. Blocks, chapters and extended subcategories (those with a seventh character) are no
-labels; the package counts a category that is alone in its block, such as B20, as a
-block.
+labels; the package counts a category alone in its block, such as B20, as a block.
 
 13,457 instances, 10,283 labels, 2.51 labels per instance. 83 % of the labels occur
 fewer than 5 times (87 % when only the training split is counted), and 16.6 % of the

@@ -18,14 +18,13 @@ from torch import Tensor
 
 PACKAGES = ("networkx",)
 MOST = 120_000
-"""Words of training that are read, and a quarter of that to be guessed: enough to learn
-from in seconds.
+"""The number of words to learn from, four times the number of words to guess.
+
+This is enough to learn from in seconds.
 """
 WORD = re.compile(r"[a-z_]+|[0-9]+|[^\sa-z_0-9]")
 OTHER = "<other>"
-"""Stands for every word that the training files hold once or not at all; it is never to
-be guessed.
-"""
+"""Stands for words that training holds once or not at all; it is never a target."""
 END = "<end>"
 """Stands behind a docstring."""
 

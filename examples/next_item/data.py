@@ -23,8 +23,7 @@ class Sessions(NamedTuple):
     Attributes:
         train: Sessions to learn from.
         test: Sessions of held-out files, whose last call is the target.
-        names: Names called in either split: what can be called is known, how often is
-            not.
+        names: Names called in either split: they are known, their frequency is not.
     """
 
     train: list[list[int]]

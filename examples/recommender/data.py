@@ -25,10 +25,8 @@ class Interactions(NamedTuple):
     """Imports as a matrix to learn from and ids to recommend.
 
     Attributes:
-        shown: Shape (N, L), float32: 1 where file and module are known to belong
-            together.
-        hidden: Shape (N, M), int64: ids of the hidden modules of each file, padded with
-            -1.
+        shown: Shape (N, L), float32: 1 where a file is known to import a module.
+        hidden: Shape (N, M), int64: each file's hidden module ids, padded with -1.
         modules: L names.
     """
 

@@ -26,8 +26,7 @@ class Collection(NamedTuple):
 
     Attributes:
         documents: The text of each document.
-        queries: The text of each query that has links; its own document is not to be
-            found.
+        queries: The text of each query with links; its own document is left out.
         links: The documents that a query's authors point to.
     """
 

@@ -60,8 +60,7 @@ class Options:
     def checked(self) -> Options:
         """Return the options after checks, with counts by name in a dict.
 
-        ``duplicates`` and ``ignore_index`` are those of the metrics, if the metrics set
-        them.
+        ``duplicates`` and ``ignore_index`` are those of the metrics if these set them.
         """
         check_count(CALLER, "batch_rows", self.batch_rows)
         check_choice(CALLER, "missing", self.missing, Missing)

@@ -46,10 +46,8 @@ def prepare(
             shows; other options are ignored.
         groups: The names of the row groups, unless a metric has names of its own: then
             all metrics take these.
-        num_labels: The number of labels; None if unknown. That of a tree takes
-            precedence.
-        label_order: The order of labels with equal counts, as in
-            :func:`buckets_of_kind`.
+        num_labels: The number of labels; None if unknown. A tree takes precedence.
+        label_order: The order of labels of equal count, see :func:`buckets_of_kind`.
     """
     buckets, label_tree = options.buckets, options.label_tree
     if label_tree is not None:

@@ -37,8 +37,7 @@ class Totals(NamedTuple):
         equal_grades: Number of rows whose labels all have one grade, so that every
             order is as good.
         rows_of_groups: Number of rows of each group.
-        positives_of_buckets: Number of relevant labels of each bucket, for each kind of
-            buckets.
+        positives_of_buckets: Number of relevant labels by kind of buckets and bucket.
         num_labels: L, 0 if no batch tells it.
         shortest: The length of the shortest list.
         crowded_support: How often each label is relevant in crowded rows; empty if that

@@ -50,8 +50,7 @@ def checked_numbers(values: Any, names: Sequence[str], num_rows: int) -> Tensor 
     """Return the group number of each row, shape (N,); None if no row has a group.
 
     Args:
-        values: The group of each row, as for :func:`group_numbers`; None without
-            groups.
+        values: The group of each row, as for :func:`group_numbers`; or None.
         names: Names of the groups of the metrics.
         num_rows: Number of rows N.
 

@@ -58,8 +58,7 @@ class RowLabels:
 
     Args:
         collection: The collection of the metrics, which names keys.
-        metrics: The metrics, such as :func:`metrics_of_labels` returns; none keeps
-            nothing.
+        metrics: The metrics from :func:`metrics_of_labels`; none keeps nothing.
 
     Attributes:
         facts: Facts about the keys of these metrics.

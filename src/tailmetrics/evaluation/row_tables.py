@@ -113,8 +113,7 @@ class RowTable:
         path: The file.
         columns: Names of the columns after the first.
         names: Number or query of every row.
-        facts: Facts about the keys that are not in the columns, such as gaps and
-            medians.
+        facts: Facts about keys that are not in the columns, such as gaps.
         identity: Entries of :mod:`tailmetrics.evaluation.digest`, on which the values
             depend; empty if unknown.
         notes: Warnings about the values.

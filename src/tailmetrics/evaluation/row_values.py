@@ -134,8 +134,7 @@ def _fits(metric: Any, num_rows: int) -> bool:
 def columns_of_rows(ranking: Ranking) -> dict[str, Any]:
     """Return the group of each row, and whether it counts: columns of no metric.
 
-    Batches without a row mask have the second column, too, because others may have a
-    mask.
+    Batches without a row mask have the second column, too: others may have a mask.
     """
     columns: dict[str, Any] = {COUNTS: np.ones(ranking.num_rows, bool)}
     if ranking.rows.groups is not None:
