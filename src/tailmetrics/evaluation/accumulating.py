@@ -407,13 +407,20 @@ def add_data(
             evaluation.collection, evaluation.over_all, headline=evaluation.headline
         )
     for rows, batch in data.batches(batch_rows):
+        row_mask = batch_groups = None
         if data.row_mask is not None:
-            batch.row_mask = data.row_mask[rows]
+            row_mask = data.row_mask[rows]
         if row_groups is not None:
-            batch.row_groups = row_groups[rows]
-        batch.tokens = data.tokens
-        batch.has_names = data.label_names is not None
-        ranking = evaluation.add(batch)
+            batch_groups = row_groups[rows]
+        ranking = evaluation.add(
+            replace(
+                batch,
+                row_mask=row_mask,
+                row_groups=batch_groups,
+                tokens=data.tokens,
+                has_names=data.label_names is not None,
+            )
+        )
         if values is not None:
             values.add(ranking)
     return values
