@@ -297,11 +297,15 @@ def test_only_orders_count_batches_that_they_leave_out() -> None:
 
 def test_references_and_orders_add_up_processes_as_members_do() -> None:
     """References and orders are those of all processes if members have a
-    ``dist_sync_fn`` and a ``distributed_available_fn``.
+    ``dist_sync_fn`` and a ``distributed_available_fn``; a last member that adds up no
+    processes has no part in it.
     """
 
     def make_collection() -> tm.TopKCollection:
-        members = [tm.RecallAtK(k=1, buckets=BY_DECILE)]
+        members = [
+            tm.RecallAtK(k=1, buckets=BY_DECILE),
+            tm.PrecisionAtK(k=1, sync_on_compute=False),
+        ]
         return tm.TopKCollection(members, references=["attainable"]).with_orders()
 
     def gather_with(process_states: Any) -> Any:
@@ -318,7 +322,7 @@ def test_references_and_orders_add_up_processes_as_members_do() -> None:
         fed_with(make_collection(), batches)
         for batches in (BATCHES[:1], BATCHES[1:], BATCHES)
     )
-    (member,) = here.members().values()
+    member, _ = here.members().values()
     member.distributed_available_fn = lambda: True
     member.dist_sync_fn = gather_with(there.reference_models.states)
     assert str(here.references()) == str(whole.references())

@@ -200,6 +200,8 @@ class Alternatives:
         states = self.states
         states.sync_on_compute = adds_up_processes(self._members.values())
         for member in self._members.values():
+            if not member.sync_on_compute:
+                continue
             states.process_group = member.process_group
             states.dist_sync_fn = member.dist_sync_fn
             states.distributed_available_fn = member.distributed_available_fn
