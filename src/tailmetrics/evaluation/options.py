@@ -105,9 +105,10 @@ class Options:
         )
 
     def with_default_buckets(self) -> Options:
-        """Return the options with deciles as buckets where these are a useful default.
+        """Return the options with deciles as default buckets.
 
-        They are if there are training counts and no given metric is by bucket.
+        The options are unchanged without training counts, without given metrics, and if
+        buckets are given or a metric is by bucket.
         """
         if (
             self.label_counts is None

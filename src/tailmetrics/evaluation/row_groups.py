@@ -77,7 +77,9 @@ def checked_numbers(values: Any, names: Sequence[str], num_rows: int) -> Tensor 
 
 
 def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
-    """Return the group number of each row; -1 for a missing number.
+    """Return the group number of each row, -1 for a missing group.
+
+    Numbers stay as they are, except missing ones.
 
     Args:
         caller: Name of the caller, for messages.
@@ -116,7 +118,8 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
 def _check_places(caller: str, names: Sequence[str]) -> None:
     """Raise ValueError if group numbers may also be names of groups.
 
-    The groups "1" and "2" have the places 0 and 1: is 1 a name or a place?
+    With the groups "1" and "2", a 1 may be the name of the first or the place of the
+    second.
     """
     places = [str(place) for place in range(len(names))]
     if list(names) != places and all(name.isdecimal() for name in names):

@@ -89,7 +89,7 @@ def values_of(
 def _errors(
     named: Named, results: Results, values: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the largest error of values and of summaries, from bins of scores."""
+    """Return the largest error that bins of scores leave in each value and summary."""
     errors: dict[str, float] = {}
     for metric, result in results:
         errors |= {named(key): error for key, error in result.errors.items()}
