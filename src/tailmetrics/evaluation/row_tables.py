@@ -391,7 +391,7 @@ class RowTableWriter:
                 [self._clusters[row] for row in rows.tolist()], pa.string()
             )
 
-        row_columns = self._columns.columns(ranking)
+        row_columns = self._columns.columns_of_batch(ranking)
         for name in row_columns:
             if not name.endswith(LENGTHS):
                 columns[name] = self._arrow_column(name, row_columns)

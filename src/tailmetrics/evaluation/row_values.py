@@ -95,7 +95,7 @@ class RowColumns:
             facts.places is not None for facts in self.facts.keys.values()
         )
 
-    def columns(self, ranking: Ranking) -> dict[str, Any]:
+    def columns_of_batch(self, ranking: Ranking) -> dict[str, Any]:
         """Return the columns of a batch.
 
         A column is of values, shape (N,), or of the codes of all rows; another column
@@ -241,7 +241,7 @@ class RowValues(RowColumns):
         Raises:
             ValueError: If rows have too many predicted or relevant labels.
         """
-        batch = self.columns(ranking)
+        batch = self.columns_of_batch(ranking)
         self._batches.append(batch)
         for name in chain(
             *(
