@@ -42,7 +42,7 @@ LEFT_OUT: Final = "batches_left_out"
 
 
 def adds_up_processes(members: Iterable[TopKMetric]) -> bool:
-    """Return whether a member adds up its states over processes."""
+    """Return whether any member adds up its states over processes."""
     return any(metric.sync_on_compute for metric in members)
 
 
@@ -188,8 +188,8 @@ class Alternatives:
     def values(self, named: Callable[[str], str]) -> dict[str, dict[str, Tensor]]:
         """Return values by ranking and key, over all processes.
 
-        Members are left out that were given a batch without the others. There are no
-        values where a batch has none under these rankings, in whatever process.
+        A member that was updated alone is left out. If any process was given a batch
+        without values under these rankings, nothing is returned.
         """
         values: dict[str, dict[str, Tensor]] = {
             ranking_name: {} for ranking_name in self._ranking_names
