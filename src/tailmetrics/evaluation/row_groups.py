@@ -118,8 +118,7 @@ def group_numbers(caller: str, values: Any, names: Sequence[str]) -> Any:
 def _check_places(caller: str, names: Sequence[str]) -> None:
     """Raise ValueError if group numbers may also be names of groups.
 
-    With the groups "1" and "2", a 1 may be the name of the first or the place of the
-    second.
+    With the groups "1" and "2", a 1 may be a name or the place of "2".
     """
     places = [str(place) for place in range(len(names))]
     if list(names) != places and all(name.isdecimal() for name in names):
