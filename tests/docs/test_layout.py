@@ -236,6 +236,19 @@ def test_a_star_import_gives_the_public_names() -> None:
     }
 
 
+def test_docstrings_have_no_two_blank_lines_in_a_row() -> None:
+    """A blank line ends a paragraph of a docstring, also of an attribute."""
+    places = [
+        f"{name}:{node.lineno}"
+        for name, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and re.search(r"\n *\n *\n", str(node.value.value))
+    ]
+    assert not places
+
+
 def test_every_public_name_is_in_the_reference() -> None:
     """Every public name of the root, of every `__all__` and of the reports is in the
     reference.

@@ -2,7 +2,6 @@ r"""Readers of prediction and target files.
 
 They yield batches for ``metric.update``, in bounded memory, divided among ranks.
 
-
 The suffix or ``format`` names the format, the names of columns and the user name the
 roles; no value decides.
 

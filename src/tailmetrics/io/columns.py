@@ -2,7 +2,6 @@
 
 Known names and the user's names decide; one error asks for the roles that are left.
 
-
 A file, a frame or a list of objects gives the names of its columns and, where its
 format declares them, their types. From these and the user's :class:`Columns`,
 :func:`assign_roles` makes a :class:`TableReading`. It reads no cells.

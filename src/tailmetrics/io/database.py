@@ -289,7 +289,6 @@ class Names(Sequence[str]):
 
     Millions of names take little more memory than their text.
 
-
     Args:
         column: Arrow string array.
         descending: Whether label ids follow the names in descending order, so that the

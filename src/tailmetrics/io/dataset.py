@@ -263,7 +263,6 @@ class Dataset(Files):
 
         The counts are over the rows of this rank.
 
-
         A row left empty had relevant labels, all of them filtered out. This reads the
         targets once more.
         """
@@ -452,7 +451,6 @@ def check_rows(rows: Rows, source: Source, first: int, rules: RowRules) -> None:
     """Raise unless ids are in range and distinct, scores not NaN, and gains in range.
 
     Ids must be distinct within their row.
-
 
     Args:
         rows: Rows as read.

@@ -182,7 +182,6 @@ class StoredFile:
 
     The class has the methods of :class:`pathlib.Path` that readers use.
 
-
     Attributes:
         address: The address without credentials and options, for messages.
         key: The path in the store.
@@ -254,7 +253,6 @@ def path_of(path: str | PurePath | StoredFile) -> FilePath:
     """Return the file or folder of a path or an address.
 
     ``file://`` gives a local path.
-
 
     Raises:
         DataFileError: If the scheme is unknown or the address is wrong.
@@ -384,7 +382,6 @@ def _matching(path: FilePath, depth: int, problem: str) -> Iterator[FilePath]:
     """Yield the files of a pattern or of a folder, in their order.
 
     The first ``depth`` parts of a pattern are plain.
-
 
     Raises:
         DataFileError: With this problem, if there are none.
@@ -538,7 +535,6 @@ class Plain:
     """A local file without compression: the given file, or else a copy.
 
     A copy is deleted together with this object.
-
 
     Attributes:
         path: The local file without compression.

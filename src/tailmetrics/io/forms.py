@@ -50,7 +50,6 @@ class Columns:
 
     A file must have these columns.
 
-
     Attributes:
         query: The query, user or row of a line or of a list. ``head,relation`` is one
             key of two columns, ``none`` says that row i of one file belongs to row i of
@@ -211,7 +210,6 @@ class Opening:
         """Raise if the user names a column that this kind of file cannot have.
 
         Only one column may order the items of predictions.
-
 
         Raises:
             DataFileError: Naming the options.
