@@ -1,4 +1,5 @@
-"""Evaluations of data and comparisons of runs, which return reports;
+"""Evaluations of data and comparisons of runs, which return reports.
+
 ``import tailmetrics`` alone does not load them.
 
 >>> from tailmetrics.evaluation import Evaluation, compare_runs, evaluate
