@@ -12,10 +12,11 @@ import torch
 from lightning_toy import ByHeart, Data, scores_and_targets
 from pytorch_lightning import Trainer
 
-from tailmetrics import LabelFrequency, PrecisionAtK, RecallAtK
+from tailmetrics import LabelFrequency, PrecisionAtK, RecallAtK, TopKCollection
 from tailmetrics.cli import main
-from tailmetrics.evaluation import compare_runs
+from tailmetrics.evaluation import Evaluation, compare_runs
 from tailmetrics.lightning import HeadToTailReport
+from tailmetrics.lightning.rows import LoaderRows
 from written import comparisons_of, values_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -228,3 +229,21 @@ def test_row_ids_beyond_the_names_of_rows_are_refused(tmp_path: Path) -> None:
     validate(
         tmp_path, NumberedRows(), row_names=[f"q{row}" for row in range(largest + 1)]
     )
+
+
+def test_a_batch_with_refused_row_ids_does_not_count(tmp_path: Path) -> None:
+    """Rows without row ids are numbered from 0 also after a batch whose row ids were
+    refused.
+    """
+    evaluation = Evaluation(TopKCollection([RecallAtK(k=1)]))
+    evaluation.start("cpu")
+    rows = LoaderRows(evaluation, None, ["first"])
+    ranking = evaluation.update(torch.eye(3), torch.tensor([0, 1, 2]))
+    with pytest.raises(ValueError, match="row_ids holds 7, but row_names has 1 names"):
+        rows.add(ranking, torch.tensor([0, 7, 0]))
+
+    rows.add(ranking, None)
+    rows.close(evaluation.report("report"))
+    rows.write(tmp_path / "rows.parquet")
+    table = pq.read_table(tmp_path / "rows.parquet")
+    assert table["row"].to_pylist() == [0, 1, 2]

@@ -60,17 +60,12 @@ class LoaderRows:
         if rows is None:
             self.row_names = None  # no number says which row has which name
             rows = torch.arange(self._count, self._count + ranking.num_rows)
+        numbers = _row_numbers(rows, ranking.num_rows)
+        if self.row_names is not None:
+            _check_names(numbers, len(self.row_names))
         if self._writer is None:
             self._writer = RowTableWriter(self._path, self._evaluation, self, {})
         self._count += ranking.num_rows
-        numbers = _row_numbers(rows, ranking.num_rows)
-        largest = max(numbers.tolist(), default=-1)
-        if self.row_names is not None and largest >= len(self.row_names):
-            raise ValueError(
-                f"HeadToTailReport: row_ids holds {largest}, but row_names has "
-                f"{len(self.row_names)} names; pass the name of row 0, of row 1 and so "
-                "on, up to the last row."
-            )
         self._writer.write(numbers, ranking)
 
     def close(self, report: Report) -> None:
@@ -113,3 +108,13 @@ def _row_numbers(row_ids: Any, num_rows: int) -> Tensor:
             "names of all rows as row_names=."
         )
     return numbers.to(torch.int64)
+
+
+def _check_names(numbers: Tensor, num_names: int) -> None:
+    """Raise ValueError unless each row number has a name."""
+    if bool((numbers >= num_names).any()):
+        raise ValueError(
+            f"HeadToTailReport: row_ids holds {int(numbers.max())}, but row_names has "
+            f"{num_names} names; pass the name of row 0, of row 1 and so on, up to the "
+            "last row."
+        )
