@@ -1,5 +1,6 @@
-"""The formulas of the metrics: values per row of a :class:`tailmetrics.Ranking`,
-without any state.
+"""The formulas of the metrics, without state.
+
+They give values per row of a :class:`tailmetrics.Ranking`.
 """
 
 # Written by `python -m docs.make_functional` from the files of metrics.
