@@ -27,13 +27,15 @@ if _typing.TYPE_CHECKING:
     from tailmetrics.ranking import Ranking as Ranking, rank as rank
     from tailmetrics.tree import LabelTree as LabelTree
 else:
-    _HOMES = dict.fromkeys(("Ranking", "rank"), "ranking")
-    _HOMES |= {
+    _HOMES = {
+        "Ranking": "ranking",
+        "rank": "ranking",
         "LabelBuckets": "buckets",
         "LabelFrequency": "frequency",
         "TopKCollection": "collection",
+        "LabelTree": "tree",
+        "evaluate": "evaluation",
     }
-    _HOMES |= {"LabelTree": "tree", "evaluate": "evaluation"}
     """The module of each name; all other names are in the module of the metrics."""
 
     def __getattr__(name: str) -> object:
@@ -56,11 +58,9 @@ else:
                 *metrics.REGISTRY,
             ]
         else:
-            home = (
-                _import_module(f"tailmetrics.{_HOMES[name]}")
-                if name in _HOMES
-                else metrics
-            )
+            home = metrics
+            if name in _HOMES:
+                home = _import_module(f"tailmetrics.{_HOMES[name]}")
             if not hasattr(home, name):
                 raise AttributeError(f"module 'tailmetrics' has no attribute {name!r}")
             value = getattr(home, name)

@@ -183,11 +183,9 @@ class Files(FileFacts):
             return torch.from_numpy(rows.matrix)[:, 0]
         if rows.values is not None:
             if self.columns is None:
-                content = (
-                    "gains"
-                    if source.reading.value is None
-                    else f"gains of {source.reading.value!r}"
-                )
+                content = "gains"
+                if source.reading.value is not None:
+                    content = f"gains of {source.reading.value!r}"
                 hint = "--num-labels L reads ids up to L - 1."
                 if source.is_table:
                     hint = (

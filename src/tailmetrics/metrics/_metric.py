@@ -284,11 +284,10 @@ class TopKMetric(ExactMetric):
                 facts do not agree.
         """
         self.check_own_states("bind")
-        training = (
-            frequency
-            if isinstance(frequency, Training)
-            else Training.from_frequency(self._caller, frequency)
-        )
+        if isinstance(frequency, Training):
+            training = frequency
+        else:
+            training = Training.from_frequency(self._caller, frequency)
         if self._update_count:
             raise ValueError(
                 f"{self._caller}: bind after {self._update_count} updates would mix "
