@@ -8,7 +8,7 @@ Where a fact of a report comes from::
 
     evaluating.py                 evaluate: reads, prepares, accumulates, reports
       inputs.py                   preds and target in any form -> Data, which is read in batches
-                                    forms.py              which form has a value? do forms fit?
+                                    argument_forms.py     which form a value has, and whether forms fit
                                     tensor_data.py        rankings, scores, ids, candidates and CSR
                                     table_data.py         tables, dicts by query and lists of names
                                     values_by_row.py      groups and clusters -> the order of the rows

@@ -9,8 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from tailmetrics._arguments import cut
-from tailmetrics.evaluation.data import Data
-from tailmetrics.evaluation.forms import (
+from tailmetrics.evaluation.argument_forms import (
     are_tables,
     as_lists,
     check_tables,
@@ -19,6 +18,7 @@ from tailmetrics.evaluation.forms import (
     target_lists,
     with_ids,
 )
+from tailmetrics.evaluation.data import Data
 from tailmetrics.evaluation.options import CALLER, Options
 from tailmetrics.evaluation.row_groups import group_names
 from tailmetrics.evaluation.table_data import data_of_tables, label_names_of

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from tailmetrics._number_of_labels import number_of_labels
+from tailmetrics.evaluation.argument_forms import check_tables, is_frame
 from tailmetrics.evaluation.data import Data, DataBatch
-from tailmetrics.evaluation.forms import check_tables, is_frame
 from tailmetrics.evaluation.likely_mistakes import (
     notes_on_likely_mistakes,
     notes_on_queries,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from tailmetrics.evaluation.argument_forms import is_table
 from tailmetrics.evaluation.data import Data
-from tailmetrics.evaluation.forms import is_table
 from tailmetrics.evaluation.options import CALLER
 from tailmetrics.ranking._tensors import check_indexes
 

@@ -1,6 +1,6 @@
-"""Tell and check forms of predictions and targets that are no tensors.
+"""Tell which form an argument has, convert lists of names, and check that forms fit.
 
-These forms are tables, lists of ids or names, and arrays of names.
+The forms are tables, lists of ids or names, and arrays of names.
 """
 
 from __future__ import annotations
