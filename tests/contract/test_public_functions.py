@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any, get_args, get_type_hints
 
+import numpy as np
 import pytest
 import torch
 
@@ -412,6 +413,28 @@ def test_formulas_refuse_tables_of_other_labels(
     if cutoff and size == 3:
         with pytest.raises(ValueError, match="holds the id 3, but there are 3 labels"):
             formula(torch.tensor([[0, 1]]), TARGET, **wrong_arguments)
+
+
+@pytest.mark.parametrize("weights", [np.ones(4), [1.0] * 4, torch.ones(1, 4)], ids=str)
+def test_formulas_refuse_weights_of_another_form(weights: Any) -> None:
+    """Weights that are no tensor of shape [L] are refused, and the error names them."""
+    message = (
+        r"propensity_scored_recall_at_k: weights is .*; pass a tensor of shape \[L\]"
+    )
+    for batch in ((SCORES, TARGET), (rank(SCORES, TARGET),)):
+        with pytest.raises(TypeError, match=message):
+            functional.propensity_scored_recall_at_k(*batch, k=1, weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("formula", "argument"),
+    [(functional.near_miss_at_k, "tree"), (functional.cross_entropy, "buckets")],
+)
+def test_formulas_refuse_a_list_as_tree_or_buckets(formula: Any, argument: str) -> None:
+    """A list as tree or buckets is refused, and the error names the class to pass."""
+    cutoff = {"k": 1} if argument == "tree" else {}
+    with pytest.raises(TypeError, match=f"{argument} is list; pass .*Label"):
+        formula(SCORES, TARGET, **cutoff, **{argument: [0, 0, 1, 1]})
 
 
 def two_buckets(num_labels: int) -> LabelBuckets:

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from inspect import Parameter, signature
 from math import inf, nan
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
 
 from tailmetrics._arguments import INTEGERS, check_choice, check_cutoffs, shape_of
 from tailmetrics._compiling import is_compiling
+from tailmetrics.buckets import LabelBuckets
 from tailmetrics.metrics._states import REAL, UNIT, FixedPoint
 from tailmetrics.ranking import EVERYTHING, Ranking, TargetRanks
 from tailmetrics.ranking._batch import Batch, Context
@@ -24,8 +25,16 @@ from tailmetrics.ranking._device import real_dtype
 from tailmetrics.ranking._hits import LabelWeights
 from tailmetrics.ranking._ranking import rank_batch
 from tailmetrics.ranking._reading import Depth
+from tailmetrics.tree import LabelTree
 
 Value = TypeVar("Value")
+
+TABLES_OF_LABELS: Final[dict[str, tuple[type[Any], str]]] = {
+    "weights": (LabelWeights, "a tensor of shape [L], a weight for each label"),
+    "tree": (LabelTree, "a LabelTree"),
+    "buckets": (LabelBuckets, "LabelBuckets"),
+}
+"""Arguments of formulas with an entry for each label: their types and forms."""
 
 
 def takes_arrays(
@@ -138,7 +147,7 @@ class _PublicFormula:
         if "k" in arguments:
             arguments["k"] = self._cutoffs(arguments["k"])
 
-        num_labels = _number_of_labels(arguments)
+        num_labels = _number_of_labels(self.name, arguments)
         if has_ranks:
             ranks = arguments.pop(self.ranking_name)
             if isinstance(ranks, Ranking):
@@ -191,14 +200,20 @@ class _PublicFormula:
         return ranking
 
 
-def _number_of_labels(arguments: Mapping[str, Any]) -> int | None:
-    """Return the number of labels of weights, tree or buckets; None without them."""
-    for name in ("weights", "tree", "buckets"):
+def _number_of_labels(caller: str, arguments: Mapping[str, Any]) -> int | None:
+    """Return the number of labels of weights, a tree or buckets; None without them.
+
+    A formula has at most one of them. Raise TypeError if it has another form.
+    """
+    for name, (table_type, form) in TABLES_OF_LABELS.items():
         table = arguments.get(name)
-        if isinstance(table, Tensor):
+        if table is None:
+            continue
+        if name == "weights" and isinstance(table, Tensor) and table.ndim == 1:
             return len(table)
-        if table is not None:
-            return int(table.num_labels)
+        if not isinstance(table, table_type):
+            raise TypeError(f"{caller}: {name} is {shape_of(table)}; pass {form}.")
+        return int(table.num_labels)
     return None
 
 
