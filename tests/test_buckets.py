@@ -534,20 +534,30 @@ def test_a_metric_keeps_its_kind_when_other_buckets_of_these_names_are_bound() -
     the same names: of counts 8, 1, 1, 1, 1 the first half of the labels has three.
 
     It takes the bound buckets themselves if they are of its kind, or hold no counts.
+    Those of its kind may have other labels of equal counts, but no rarer ones.
     """
     counts = [8, 1, 1, 1, 1, 0]
     of_occurrences = LabelBuckets.quantiles(counts, 2)
     of_labels = LabelBuckets.quantiles(counts, 2, by="labels")
     without_counts = LabelBuckets.from_assignment([1] * 6, of_labels.names)
+    rarest_first = LabelBuckets.from_assignment(
+        [1, 0, 0, 0, 1, 2], of_labels.names, counts=counts
+    )
+    equal_counts_swapped = LabelBuckets.from_assignment(
+        [0, 1, 0, 0, 1, 2], of_labels.names, counts=counts
+    )
     for bound, taken in (
         (of_occurrences, [0, 0, 0, 1, 1, 2]),
+        (rarest_first, [0, 0, 0, 1, 1, 2]),
         (of_labels, [0, 0, 0, 1, 1, 2]),
+        (equal_counts_swapped, [0, 1, 0, 0, 1, 2]),
         (without_counts, [1] * 6),
     ):
         metric = PrecisionAtK(k=1, buckets="quantiles:2:labels").bind(bound)
         assert isinstance(metric.buckets, LabelBuckets)
         assert metric.buckets.assignment.tolist() == taken
-        assert (metric.buckets is bound) == (bound is not of_occurrences)
+        is_of_other_kind = bound in (of_occurrences, rarest_first)
+        assert (metric.buckets is bound) != is_of_other_kind
 
 
 def test_buckets_are_immutable() -> None:

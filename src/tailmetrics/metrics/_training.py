@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+import torch
 from torch import Tensor
 
 from tailmetrics._arguments import shape_of
@@ -102,13 +103,27 @@ class Training:
         if kind not in self.buckets_by_kind:
             self.buckets_by_kind[kind] = buckets_of_kind(kind, self.counts, self.order)
         buckets = self.buckets_by_kind[kind]
-        # of one kind and the same counts, only equal counts can be in another order
-        if bound is not None and (bound.names, bound.sizes) == (
-            buckets.names,
-            buckets.sizes,
-        ):
+        if bound is not None and self._are_alike(bound, buckets):
             return bound
         return buckets
+
+    def _are_alike(self, buckets: LabelBuckets, other: LabelBuckets) -> bool:
+        """Return whether buckets differ at most in the order of equal counts.
+
+        Buckets of a kind hold the most frequent labels first. Those with the same
+        sizes and sums of counts thus have the same counts in each bucket.
+        """
+        if (buckets.names, buckets.sizes) != (other.names, other.sizes):
+            return False
+        return torch.equal(
+            self._counts_by_bucket(buckets), self._counts_by_bucket(other)
+        )
+
+    def _counts_by_bucket(self, buckets: LabelBuckets) -> Tensor:
+        """Return the sum of the training counts of each bucket."""
+        assert self.counts is not None
+        sums = self.counts.new_zeros(len(buckets.names))
+        return sums.index_add_(0, buckets.assignment, self.counts)
 
 
 def _buckets_from_training(training: Training, kind: str | None) -> LabelBuckets | None:
