@@ -6,9 +6,9 @@ import gc
 import gzip
 import os
 import random
+import subprocess
 import sys
 import tempfile
-import weakref
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pytest
 import scipy.sparse
 
 from tailmetrics.io import DataFileError, loading, read
-from tailmetrics.io.database import _IDLE, Database, _release, bytes_of
+from tailmetrics.io.database import _IDLE, Database, bytes_of
 
 
 @pytest.fixture
@@ -375,24 +375,42 @@ def test_a_parquet_list_larger_than_the_memory_is_refused_unread(
         read(tmp_path / "p.parquet", tmp_path / "y.npy", num_labels=40, memory="64MiB")
 
 
-def test_an_uncaught_error_holds_no_database_at_exit(monkeypatch):
-    """At exit, an uncaught error and its cause let go of the databases in their frames:
-    about each of them, DuckDB would print lines below the error.
+SCRIPT_WITH_ERROR = """
+import atexit
+
+connections = []
+
+@atexit.register
+def check():
+    try:
+        connections[0].execute("SELECT 1")
+    except Exception as error:
+        print(error)
+
+from tailmetrics.io.database import Database
+
+def fail(cause):
+    database = Database()
+    connections.append(database._owner)
+    raise ValueError("wrong data") from cause
+
+cause = KeyError("cause")
+cause.__cause__ = ValueError("cause of its cause")
+cause.__cause__.__cause__ = cause
+fail(cause)
+"""
+
+
+def test_a_database_is_closed_at_exit(tmp_path):
+    """At exit, a database in the frames of an uncaught error is closed, also if causes
+    of the error form a cycle. About an open one, DuckDB may print lines below the
+    error, which stays the last line.
     """
-    databases = []
-
-    def fail(cause):
-        database = Database()
-        databases.append(weakref.ref(database))
-        raise ValueError from cause
-
-    error = None
-    for _ in range(2):
-        try:
-            fail(error)
-        except ValueError as failure:
-            error = failure
-    assert all(database() is not None for database in databases)
-    monkeypatch.setattr(sys, "last_value", error, raising=False)
-    _release()
-    assert ([database() for database in databases], _IDLE) == ([None, None], {})
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT_WITH_ERROR)
+    ended = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == 1
+    assert ended.stdout == "Connection Error: Connection already closed!\n"
+    assert ended.stderr.splitlines()[-1] == "ValueError: wrong data"
