@@ -609,21 +609,33 @@ def test_hints_on_separators_and_places_are_for_one_file(write, tmp_path):
 @pytest.mark.parametrize("name", ["p.tsv", "p.tsv.gz"])
 def test_quoted_names_in_tsv_are_refused(write, tmp_path, name):
     """pandas puts a name with a quote into quotes also if tabs separate the fields.
-    TSV has none: it is refused, and as CSV it is the name that JSON Lines hold. A name
-    with a quote inside is read as it is.
+    TSV has none: it is refused, and as CSV it is the name that JSON Lines hold, also
+    if the line of names holds a comma. Names that no writer of CSV puts so are read as
+    they are, with their quotes.
     """
     items = ['5" disc', "a"]
     columns = {"query": ["u", "u"], "item": items, "score": [0.9, 0.1]}
     target = write("y", {"query": ["u"], "item": items[:1]}, "jsonl")
-    pd.DataFrame(columns).to_csv(tmp_path / name, sep="\t", index=False)
+    table = pd.DataFrame({**columns, "a, b": [0, 0]})
+    table.to_csv(tmp_path / name, sep="\t", index=False)
     error = refusal(tmp_path / name, target)
-    assert "in quotes, which tsv does not have" in error.problem
-    assert error.hint == "--preds-format csv reads quotes."
-    assert recall(tmp_path / name, target, preds_format="csv") == 1
+    assert error.problem == (
+        'column \'item\' holds "5"" disc" in quotes, which tsv does not have'
+    )
+    assert error.hint == "--preds-format csv --preds-delimiter '\\t' reads quotes."
+    csv_with_tabs = {"preds_format": "csv", "preds_delimiter": "\\t"}
+    assert recall(tmp_path / name, target, **csv_with_tabs) == 1
 
     plain = tmp_path / "plain.tsv"
-    plain.write_text('query\titem\tscore\nu\t5" disc\t0.9\nu\ta\t0.1\n')
-    assert recall(plain, target) == 1
+    for item in ('5" disc', '"A" and "B"', '"A', '"A"" B'):
+        plain.write_text(f"query\titem\tscore\nu\t{item}\t0.9\nu\ta\t0.1\n")
+        target = write("y", {"query": ["u"], "item": [item]}, "jsonl")
+        assert recall(plain, target) == 1
+
+    plain.write_text('query\tids\nu\t"a",b,"c"\n')
+    target = write("y", {"query": ["u"], "item": ['"a"']}, "jsonl")
+    order = Columns(rank="order")
+    assert recall(plain, target, list_delimiter=",", preds_columns=order) == 1
 
 
 def test_files_without_a_known_suffix_are_refused(tmp_path):

@@ -58,6 +58,8 @@ CHECKED_CELLS = 1000
 """First lists that are searched for another separator than the given one."""
 FEW_CELLS = 0.1
 """Share of lists that may hold another separator, as in a label 'Romance, Paris'."""
+QUOTED = r'"([^"]|"")*"'
+"""A cell in quotes, as writers of CSV write it: they double quotes inside."""
 BRACKETED = r"\s*\[(.|\n)*\]\s*"
 """A cell that pandas or JSON wrote from a list, such as "['a', 'b']"."""
 
@@ -184,19 +186,24 @@ class TextTable:
 
         The quotes would be part of a name, which has no match in other files.
         """
-        if self._is_quoted or not self._holds_quotes():
+        if self._is_quoted or not names or not self._holds_quotes():
             return
-        for name in names:
-            cell = self.place(name)
-            row = Database(opening.forms.memory).row(
-                f"SELECT {cell} FROM {self.source} WHERE {cell} LIKE '\"%\"' LIMIT 1"
-            )
-            if row is not None:
+        cells = [self.place(name) for name in names]
+        conditions = [f"regexp_full_match({cell}, {literal(QUOTED)})" for cell in cells]
+        row = Database(opening.forms.memory).row(
+            f"SELECT {', '.join(cells)} FROM {self.source} WHERE "
+            f"{' OR '.join(conditions)} LIMIT 1"
+        )
+        if row is None:
+            return
+        for name, cell in zip(names, row, strict=True):
+            if cell is not None and re.fullmatch(QUOTED, cell):
                 problem = (
-                    f"column {name!r} holds {row[0]} in quotes, which {opening.form} "
+                    f"column {name!r} holds {cell} in quotes, which {opening.form} "
                     "does not have"
                 )
-                hint = f"--{opening.own_option('format')} csv reads quotes."
+                form, delimiter = map(opening.own_option, ("format", "delimiter"))
+                hint = f"--{form} csv --{delimiter} '\\t' reads quotes."
                 raise DataFileError(self.path, problem, hint=hint)
 
     def _holds_quotes(self) -> bool:
@@ -295,7 +302,10 @@ def open_csv(opening: Opening) -> Lines | Source:
     """Open a CSV or TSV file."""
     table = TextTable(opening)
     reading = assign_roles(opening, table.columns)
-    table.check_no_quotes(opening, [*reading.query, reading.item])
+    names = list(reading.query)
+    if not reading.is_listed:  # a cell of a list holds several names
+        names.append(reading.item)
+    table.check_no_quotes(opening, names)
     if reading.is_listed:
         return _open_text_lists(opening, table, reading)
 
