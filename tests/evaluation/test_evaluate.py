@@ -802,7 +802,10 @@ def test_a_group_that_a_metric_does_not_name_is_refused() -> None:
 @pytest.mark.parametrize("name", ["gap", "adjusted_gap", "spread", "decile_1"])
 def test_groups_are_not_called_as_what_keys_name_otherwise(name: str) -> None:
     """recall@1/gap is the gap of all buckets, not the recall of a group called gap."""
-    message = f"row_groups names '{name}', as a bucket or a value over all buckets is"
+    message = (
+        f"row_groups names '{name}', which is also the name of a bucket, or of the gap "
+        "or spread over buckets; give the group another name."
+    )
     with pytest.raises(ValueError, match=message):
         tm.RecallAtK(1, buckets="deciles", row_groups=["en", name])
     with pytest.raises(ValueError, match=message):
@@ -813,6 +816,31 @@ def test_groups_are_not_called_as_what_keys_name_otherwise(name: str) -> None:
             label_counts={"x": 2, "y": 1},
             row_groups=["en", name],
         )
+    with pytest.raises(ValueError, match=message):
+        tm.evaluate(
+            [["x"], ["y"]],
+            [["x"], ["x"]],
+            metrics=[tm.RecallAtK(1, row_groups=["en", name])],
+            label_counts={"x": 2, "y": 1},
+            buckets="deciles",
+            row_groups=["en", name],
+        )
+
+
+@pytest.mark.parametrize("name", ["gap", "adjusted_gap", "spread", "decile_1"])
+def test_without_buckets_groups_have_any_name(name: str) -> None:
+    """Without buckets, recall@1/gap is the recall of a group called gap: here 0, and 1
+    in the group of the other row.
+    """
+    report = tm.evaluate(
+        [["x"], ["y"]],
+        [["x"], ["x"]],
+        metrics=[tm.RecallAtK(1, row_groups=["en", name])],
+        row_groups=["en", name],
+    )
+    assert report.scalars["recall@1/en"] == 1.0
+    assert report.scalars[f"recall@1/{name}"] == 0.0
+    assert f"recall@1/{name}" in [record.key for record in report.records]
 
 
 @pytest.mark.parametrize("arguments", [{}, {"label_counts": [9, 3, 2, 1]}])

@@ -221,7 +221,8 @@ def by_bucket(
 def _takes_buckets(metric: TopKMetric) -> bool:
     """Return whether a metric with these arguments can be broken down by bucket."""
     try:
-        metric.empty_copy(without=tuple(FROM_TRAINING), buckets="deciles")
+        without = (*FROM_TRAINING, "row_groups")
+        metric.empty_copy(without=without, buckets="deciles")
     except (TypeError, ValueError):
         return False
     return True

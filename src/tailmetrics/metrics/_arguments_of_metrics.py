@@ -93,8 +93,9 @@ def check_row_groups(
 ) -> tuple[str, ...] | None:
     """Return the names of row groups as a tuple.
 
-    Raise ValueError unless the names are distinct and not empty, differ from the names
-    of buckets and of values over all buckets, and give each value a key of its own.
+    Raise ValueError unless the names are distinct and not empty and, for a metric with
+    buckets, differ from the names of buckets and of values over all buckets, and give
+    each value a key of its own.
     """
     if row_groups is None:
         return None
@@ -103,12 +104,15 @@ def check_row_groups(
         raise ValueError(
             f"{caller}: row_groups={list(names)} must be distinct names, at least one."
         )
-    taken = sorted({*names} & {*bucket_names, *RESERVED_NAMES})
-    if taken:
+    if not bucket_names:
+        return names
+
+    names_of_buckets = sorted({*names} & {*bucket_names, *RESERVED_NAMES})
+    if names_of_buckets:
         raise ValueError(
-            f"{caller}: row_groups names {', '.join(map(repr, taken))}, as a bucket or "
-            "a value over all buckets is called; give the group another name, so that "
-            "keys tell them apart."
+            f"{caller}: row_groups names {names_of_buckets[0]!r}, which is also the "
+            "name of a bucket, or of the gap or spread over buckets; give the group "
+            "another name."
         )
     endings = Counter(bucket_names)
     for bucket in bucket_names:
