@@ -85,6 +85,51 @@ def test_dicts_of_a_table_are_refused(tmp_path, orient):
 
 
 @pytest.mark.parametrize(
+    "table",
+    [
+        {"columns": ["user_id", "item_id"], "data": [["q1", "d1"], ["q1", "d2"]]},
+        {"item": ["d1", "d2"], "score": [0.5, 0.2]},
+        {"query": [1, 2], "gain": [1, 2]},
+        {"query": [1, 2], "ids": [[1, 2], [3]]},
+        {"user": {"0": "q1", "1": "q2"}, "item": {"0": "d1", "1": "d2"}},
+        {"0": {"item": 4, "rank": 1}, "1": {"item": 5, "rank": 2}},
+    ],
+)
+def test_further_dicts_of_a_table_are_refused(table):
+    """A dict of a table is refused also if it is divided into names and rows, lacks
+    the query, or holds lists: its columns have known names.
+    """
+    names = table.get("columns", list(table))
+    if "0" in table:
+        names = list(table["0"])
+    problem = f"is a dict of a table with the columns {', '.join(map(repr, names))}"
+    with pytest.raises(DataFileError, match=problem):
+        read_target(table, string_ids=True)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        {"q1": {"user": 0.5, "item": 0.2}},
+        {"1": {"user": 0.5, "item": 0.2}, "2": {"user": 0.1, "item": 0.3}},
+        {"q1": {"user": 1, "item": 2}, "q2": {"user": 2, "item": 1}},
+        {"0": {"user": 2, "item": 1}, "1": {"user": 2}},
+        {"query": {"a": 1.0}, "item": {"a": 2.0}},
+        {"query": {"1": 0.4}, "item": {"1": 0.3}},
+        {"query": ["a", "b"], "item": ["b"]},
+        {"query": ["a"], "shoes": ["b"]},
+        {"columns": ["a"], "data": ["b"]},
+    ],
+)
+def test_queries_and_labels_may_be_called_like_columns(rows_of, run):
+    """A dict whose queries or labels are called like columns of a table is read, if the
+    others are not those of a table.
+    """
+    rows = rows_of(read(run, run))
+    assert [len(preds) for preds, _ in rows.values()] == list(map(len, run.values()))
+
+
+@pytest.mark.parametrize(
     "rows", [{"q1": ["b", "a"], "q2": None}, {"q1": {"b": 2.0, "a": 1.0}, "q2": None}]
 )
 def test_nothing_in_the_place_of_a_list_is_an_empty_list(rows, rows_of):

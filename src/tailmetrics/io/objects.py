@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,18 @@ NESTED_HINT = (
 )
 MOST_COLUMNS = 100
 """A dict with more keys has queries or items as keys, and no names of columns."""
-TABLE_HINT = 'write a list of objects, as table.to_json(path, orient="records") does.'
-TABLE_HINT_IN_MEMORY = "pass the table, such as a DataFrame, or a list of objects."
+CHECKED_ROWS = 100
+"""The first rows or keys that are checked for those of a table."""
+ITEM_NAMES = (*ALIASES["item"], *ALIASES["ids"], *ALIASES["labels"])
+"""Known names of columns with items."""
+TABLE_HINT = (
+    'write a list of objects, as table.to_json(path, orient="records") does; if these '
+    "are queries or labels, with the fields query, item and score."
+)
+TABLE_HINT_IN_MEMORY = (
+    "pass the table, such as a DataFrame, or a list of objects; if these are queries "
+    "or labels, with the columns query, item and score."
+)
 QUERY_HINT = "write each query as text or as a whole number."
 OBJECTS_HINT = (
     'write a list of objects with a field for each column, such as [{"query": "q1", '
@@ -429,23 +440,93 @@ def open_dict(opening: Opening, content: Mapping[Any, Any]) -> Lines | Source:
 
 
 def _check_no_table(opening: Opening, content: Mapping[Any, Any]) -> None:
-    """Raise if a dict is a table, by the names of columns among its keys.
+    """Raise if a dict holds the columns or the rows of a table, as pandas writes it.
 
-    The keys of the dict, or of its first entry, would be read as queries and items.
+    The names of columns or the numbers of rows would be read as queries and items.
     """
-    items = (*ALIASES["item"], *ALIASES["ids"], *ALIASES["labels"])
-    for keys in (content, next(iter(content.values()))):
-        if not isinstance(keys, Mapping) or len(keys) > MOST_COLUMNS:
+    names: Iterable[Any] = ()
+    if {"columns", "data"} <= content.keys():
+        row = _first_entry([content["data"]])
+        if isinstance(row, (list, tuple)) and isinstance(content["columns"], list):
+            names = content["columns"]
+    elif _holds_columns(content):
+        names = content
+    elif _holds_rows(content):
+        names = next(iter(content.values()))
+    if names:
+        hint = TABLE_HINT
+        if opening.in_memory:
+            hint = TABLE_HINT_IN_MEMORY
+        problem = (
+            f"is a dict of a table with the columns {names_in_words(map(str, names))}"
+        )
+        raise DataFileError(opening.path, problem, hint=hint)
+
+
+def _holds_columns(content: Mapping[Any, Any]) -> bool:
+    """Whether a dict holds columns by name: lists, or cells by the number of the row."""
+    if not _are_columns(content):
+        return False
+    columns = list(content.values())
+    first = columns[0]
+    if isinstance(first, Mapping):
+        for column in columns:
+            if not isinstance(column, Mapping) or column.keys() != first.keys():
+                return False
+        cells = {name: column.values() for name, column in content.items()}
+        return _are_row_numbers(first) and _hold_names(cells)
+
+    lengths = set()
+    for column in columns:
+        if isinstance(column, (str, Mapping)) or not hasattr(column, "__len__"):
+            return False
+        lengths.add(len(column))
+    return len(lengths) == 1
+
+
+def _holds_rows(content: Mapping[Any, Any]) -> bool:
+    """Whether a dict holds rows by their number, which all have the same columns."""
+    rows = list(islice(content.values(), CHECKED_ROWS))
+    first = rows[0]
+    for row in rows:
+        if not isinstance(row, Mapping) or row.keys() != first.keys():
+            return False
+    if not _are_columns(first) or not _are_row_numbers(content):
+        return False
+    return _hold_names({name: [row[name] for row in rows] for name in first})
+
+
+def _are_columns(keys: Collection[Any]) -> bool:
+    """Whether keys are names of columns: of a query and an item, or all are known."""
+    if not 2 <= len(keys) <= MOST_COLUMNS:
+        return False
+    names = list(map(str, keys))
+    queries = names_among(names, ALIASES["query"])
+    items = names_among(names, ITEM_NAMES, with_plurals=True)
+    if queries and items:
+        return True
+    all_aliases = chain.from_iterable(ALIASES.values())
+    known_names = names_among(names, all_aliases, with_plurals=True)
+    return bool(queries or items) and len(known_names) == len(names)
+
+
+def _are_row_numbers(keys: Collection[Any]) -> bool:
+    """Whether the first keys are whole numbers, and there are some."""
+    numbers = list(islice(map(str, keys), CHECKED_ROWS))
+    return bool(numbers) and all(map(str.isdecimal, numbers))
+
+
+def _hold_names(columns: Mapping[Any, Iterable[Any]]) -> bool:
+    """Whether the first cells of queries and items are text or whole numbers."""
+    aliases = (*ALIASES["query"], *ITEM_NAMES)
+    for name, cells in columns.items():
+        if not names_among([str(name)], aliases, with_plurals=True):
             continue
-        names = list(map(str, keys))
-        if names_among(names, ALIASES["query"]) and names_among(
-            names, items, with_plurals=True
-        ):
-            problem = f"is a dict of a table with the columns {names_in_words(names)}"
-            hint = TABLE_HINT
-            if opening.in_memory:
-                hint = TABLE_HINT_IN_MEMORY
-            raise DataFileError(opening.path, problem, hint=hint)
+        for cell in islice(cells, CHECKED_ROWS):
+            is_whole = isinstance(cell, Real) and float(cell).is_integer()
+            if not is_whole and not isinstance(cell, str):
+                return False
+    return True
 
 
 def is_run(value: Mapping[Any, Any]) -> bool:
