@@ -67,20 +67,31 @@ def test_bracketed_text_of_a_list_of_scores_is_refused(write):
 
 def test_lists_whose_entries_are_fields_are_refused(write, rows_of):
     """In lines u,a,b,c without quotes, a comma separates fields and entries: the list
-    is refused, because only its first entry would be read. With quotes it is read.
+    is refused, because only its first entry would be read. With quotes it is read, and
+    so are lists of one entry beside a column that is declared, or is no entry because
+    the blank of the separator is missing.
     """
     places = Columns(query="0", labels="1", gain="none")
     arguments = {"target_columns": places, "target_list_delimiter": ","}
     preds = write("p.jsonl", lines([{"query": "u", "ids": ["c", "a"]}]))
-    error = refusal(preds, write("y.csv", "u,a,b,c\n"), **arguments)
-    assert error.problem == (
-        "',' separates fields, too, and no cell of column '1' holds it"
-    )
-    assert error.hint.endswith("name another --target-list-delimiter.")
+    for text, delimiter in (("u,a,b,c\n", ","), ("u,a, b, c\n", ", ")):
+        arguments["target_list_delimiter"] = delimiter
+        error = refusal(preds, write("y.csv", text), **arguments)
+        assert error.problem == (
+            f"',' separates fields, and no cell of column '1' holds {delimiter!r}"
+        )
+        assert error.hint.endswith("name another --target-list-delimiter.")
 
-    dataset = read(preds, write("y.csv", 'u,"a,b,c",x\n'), **arguments)
-    ((_, labels),) = rows_of(dataset).values()
-    assert len(labels) == 3
+    def labels_of(text, **options):
+        dataset = read(preds, write("y.csv", text), **(arguments | options))
+        ((_, labels),) = rows_of(dataset).values()
+        return labels
+
+    arguments["target_list_delimiter"] = ","
+    assert len(labels_of('u,"a,b,c",x\n')) == 3
+    assert len(labels_of("u,a,x\n", extra_columns=["2"])) == 1
+    semicolons = {"target_delimiter": ";", "target_list_delimiter": "; "}
+    assert len(labels_of("u;a;x\n", **semicolons)) == 1
 
 
 def test_names_in_brackets_are_labels(write, rows_of):

@@ -375,19 +375,31 @@ def _check_lists_are_cells(
     """Raise if the entries of lists are fields of their own.
 
     In the line ``u,a,b,c`` without quotes, all entries but the first would be columns
-    that nobody reads.
+    that nobody reads. Of a longer delimiter, as in ``u,a, b, c``, such a column holds
+    the rest.
     """
-    delimiter = str(reading.opening.list_delimiter)
-    if table.separator not in delimiter or not reading.unread:
+    opening = reading.opening
+    delimiter = str(opening.list_delimiter)
+    extra_columns = opening.forms.extra_columns
+    unread = {name for name in reading.unread if name not in extra_columns}
+    if not delimiter.startswith(table.separator) or not unread:
         return
-    holds_list = f"contains({table.place(reading.item)}, {literal(delimiter)})"
-    query = f"SELECT 1 FROM {table.source} WHERE {holds_list} LIMIT 1"
-    if database.row(query) is None:
-        option = reading.opening.own_option(LIST_DELIMITER)
+    rest = literal(delimiter.removeprefix(table.separator))
+    fields = " OR ".join(
+        f"coalesce(starts_with(c{place}, {rest}), false)"
+        for place, column in enumerate(table.columns)
+        if column.name in unread
+    )
+    holds_lists, may_be_spread = database.row(
+        f"SELECT bool_or(contains({table.place(reading.item)}, {literal(delimiter)})), "
+        f"bool_or({fields}) FROM {table.source}"
+    )
+    if may_be_spread and not holds_lists:
         problem = (
-            f"{delimiter!r} separates fields, too, and no cell of column "
-            f"{reading.item!r} holds it"
+            f"{table.separator!r} separates fields, and no cell of column "
+            f"{reading.item!r} holds {delimiter!r}"
         )
+        option = opening.own_option(LIST_DELIMITER)
         hint = (
             f"put lists in quotes, or, if each holds one item, name another --{option}."
         )
