@@ -258,6 +258,37 @@ def test_an_object_or_a_list_among_queries_is_refused(write, query):
     assert error.hint == "write each query as text or as a whole number."
 
 
+@pytest.mark.parametrize("other", ["0.25", '"0.25"'])
+@pytest.mark.parametrize(
+    "number",
+    [
+        *("0.1", "1e23", "2.5E-1", "5e-324", "-0.0", "1e400", "-1e-400"),
+        *("0.30000000000000004", "9007199254740993", "1" * 30),
+        *("Infinity", "true", '"0.5"'),
+    ],
+)
+def test_numbers_of_json_lines_are_those_of_python(write, number, other):
+    """A score in JSON Lines is the number that Python reads, whether all scores are
+    numbers or one is text.
+    """
+    text = '{{"query": "u", "item": "{}", "score": {}}}\n'
+    preds = write("p.jsonl", text.format("a", number) + text.format("b", other))
+    (batch,) = read(preds, write("y.csv", "query,item\nu,a\n"))
+    scores, items = batch.preds
+    expected = [float(json.loads(number)), 0.25]
+    assert items.tolist() == [[0, 1]]
+    assert list(map(str, scores[0].tolist())) == list(map(str, expected))
+
+
+@pytest.mark.parametrize("value", ["null", "NaN", '""', "[1]", '"high"'])
+def test_a_score_of_json_lines_is_a_number(write, value):
+    """A score in JSON Lines that is no number is refused."""
+    text = '{{"query": "u", "item": "{}", "score": {}}}\n'
+    preds = write("p.jsonl", text.format("a", value) + text.format("b", "0.5"))
+    with pytest.raises(DataFileError, match=r"not a number|score nan|has no 'score'"):
+        list(read(preds, write("y.csv", "query,item\nu,a\n")))
+
+
 def test_objects_and_columns_of_late_lines_are_refused(write):
     """In JSON with one item a line, an object as the item and a new column that may be
     the gain are refused also after 30,000 lines.
