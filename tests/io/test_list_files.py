@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tailmetrics.io import Columns, DataFileError, read
+from tailmetrics.io import Columns, DataFileError, read, read_target
 
 
 def lines(rows):
@@ -92,6 +92,16 @@ def test_lists_whose_entries_are_fields_are_refused(write, rows_of):
     assert len(labels_of("u,a,x\n", extra_columns=["2"])) == 1
     semicolons = {"target_delimiter": ";", "target_list_delimiter": "; "}
     assert len(labels_of("u;a;x\n", **semicolons)) == 1
+
+
+def test_the_list_delimiter_of_training_targets_is_sure(write, targets_of):
+    """The list delimiter of read_target is for this file alone: entries may hold
+    another usual separator.
+    """
+    path = write("y.csv", 'query,labels\nu,"a;1,b"\nv,b\n')
+    targets = read_target(path, list_delimiter=",")
+    assert targets.label_names == ("a;1", "b")
+    assert targets_of(targets) == {0: [0, 1], 1: [1]}
 
 
 def test_names_in_brackets_are_labels(write, rows_of):

@@ -130,11 +130,11 @@ class Files:
             options.train_target,
             format=options.train_format or options.format,
             delimiter=options.train_delimiter or options.delimiter,
-            list_delimiter=options.list_delimiter,
+            list_delimiter=options.train_list_delimiter or options.list_delimiter,
             min_gain=options.train_min_gain,
             one_label=self.has_tokens,
             ignore_index=options.ignore_index,
-            **self._arguments(("train_columns", "train_list_delimiter"), share),
+            **self._arguments(("train_columns",), share),
         )
 
     def _arguments(self, names: Sequence[str], share: Share) -> dict[str, Any]:

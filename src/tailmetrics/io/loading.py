@@ -258,7 +258,6 @@ def read_target(
     train_columns: Columns | None = None,
     delimiter: str | None = None,
     list_delimiter: str | None = None,
-    train_list_delimiter: str | None = None,
     extra_columns: Sequence[str] = (),
     num_labels: int | None = None,
     label_names: Sequence[str] | None = None,
@@ -285,7 +284,6 @@ def read_target(
         train_columns: Names of columns of this file, added to ``columns``.
         delimiter: As for :func:`read`.
         list_delimiter: As for :func:`read`.
-        train_list_delimiter: As for :func:`read`.
         extra_columns: As for :func:`read`.
         num_labels: Number of labels, if the file does not declare it.
         label_names: Names of the labels in the order of their ids.
@@ -314,10 +312,11 @@ def read_target(
             f"read_target: min_gain={min_gain!r} is not a gain; pass a number above 0."
         )
     forms = Forms(
-        formats={"": format},
+        formats={"train": format},
         columns={"": columns, "train": train_columns},
+        # TSV, which tabs separate, refuses another delimiter for this file alone
         delimiters={"": delimiter},
-        list_delimiters={"": list_delimiter, "train": train_list_delimiter},
+        list_delimiters={"train": list_delimiter},
         extra_columns=tuple(extra_columns),
         memory=memory,
     )
