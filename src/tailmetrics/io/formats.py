@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from tailmetrics._arguments import check_choice
 from tailmetrics.io.files import ALIKE_HINT, DataFileError, FilePath, suffix_of
-from tailmetrics.io.forms import Opening, Role, option_for
+from tailmetrics.io.forms import Opening
 
 Opener: TypeAlias = Callable[[Opening], Any]
 """A function that opens a file: it returns ``Lines``, or a ``Source`` of rows."""
@@ -50,18 +50,24 @@ def register_format(form: Format) -> None:
 
 
 def format_of(
-    caller: str, role: Role, parts: Sequence[FilePath], name: str | None
+    caller: str, option: str, parts: Sequence[FilePath], name: str | None
 ) -> Format:
-    """Return the format of the files of one role: as named, else by their suffixes.
+    """Return the format of files: as named, else by their suffixes.
+
+    Args:
+        caller: The function that the user called, for errors.
+        option: The option that names the format, for errors.
+        parts: The files.
+        name: The name of the format; None if their suffixes say it.
 
     Raises:
         DataFileError: If a suffix names no format, or two suffixes name different ones.
     """
     if name is not None:
         return FORMATS[check_choice(caller, "format", name, list(FORMATS))]
-    form = _by_suffix(role, parts[0])
+    form = _by_suffix(option, parts[0])
     for part in parts:
-        other = _by_suffix(role, part)
+        other = _by_suffix(option, part)
         if other is not form:
             raise DataFileError(
                 part, f"is {other.name}, but {parts[0]} is {form.name}", hint=ALIKE_HINT
@@ -69,7 +75,7 @@ def format_of(
     return form
 
 
-def _by_suffix(role: Role, path: FilePath) -> Format:
+def _by_suffix(option: str, path: FilePath) -> Format:
     suffix = suffix_of(path)
     for form in FORMATS.values():
         if suffix in form.suffixes:
@@ -77,7 +83,7 @@ def _by_suffix(role: Role, path: FilePath) -> Format:
     problem = f"the suffix {suffix!r} names no format"
     if not suffix:
         problem = "no suffix names its format"
-    hint = f"--{option_for(role, 'format')} NAME, one of {', '.join(FORMATS)}"
+    hint = f"--{option} NAME, one of {', '.join(FORMATS)}"
     raise DataFileError(path, problem, hint=hint)
 
 

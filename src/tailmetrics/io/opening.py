@@ -140,7 +140,8 @@ def open_input(
     """
     if is_path(value):
         files = find(value)
-        form = format_of(caller, role, files.parts, forms.format(role))
+        option = option_for(role, "format")
+        form = format_of(caller, option, files.parts, forms.format(role))
         parts = []
         for part in files.parts:
             opening = Opening(
@@ -288,7 +289,7 @@ def column_names(path: FilePath) -> list[str]:
 
     The suffix of the file names its format.
     """
-    form = format_of("read", "pairs", [path], None).name
+    form = format_of("read", "format", [path], None).name
     opening = Opening(path=path, role="pairs", form=form)
     columns: Sequence[Column] = ()
     with file_errors(path, form):
