@@ -19,37 +19,28 @@ from torchmetrics import Metric
 
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
-
 LARGEST_COUNT = 2**62
 """The sum of two smaller counts fits into int64."""
-
 
 LARGEST_CUTOFF = 2**31 - 1
 """Deeper than any list; the product of two cut-offs fits into int64."""
 
-
 LARGEST_GAIN = 1e30
 """States of metrics add up gains exactly from 1 / LARGEST_GAIN to LARGEST_GAIN."""
-
 
 LONGEST_ERROR = 400
 """Characters of an error at most: five lines of a terminal."""
 
-
 LONGEST_VALUE = 80
 """Characters of a quoted value at most: one line of a terminal."""
-
 
 LEAST_PROBLEM = 60
 """Characters that are kept for the problem, whatever the length of the remedy."""
 
-
 _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|(?<!\w)\"[^\"]*\"(?!\w)|\S{81,}")
 """A quoted value, or a word longer than a line; an apostrophe in a word is no quote."""
 
-
 Key = TypeVar("Key")
-
 
 Member = TypeVar("Member")
 

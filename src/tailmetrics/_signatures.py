@@ -31,7 +31,6 @@ class TorchMetricsArguments(TypedDict, total=False):
 
 NAMED: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
-
 KEYWORDS: Final[Mapping[str, Any]] = dict.fromkeys(
     TorchMetricsArguments.__annotations__
 ) | {
@@ -42,10 +41,8 @@ KEYWORDS: Final[Mapping[str, Any]] = dict.fromkeys(
 }
 """The arguments by name of every ``torchmetrics.Metric``, with their defaults."""
 
-
 PRESENTATION = ("name", "validate_args")
 """Arguments that change no value of a metric."""
-
 
 SYNONYMS = {
     "top_k": ("k",),

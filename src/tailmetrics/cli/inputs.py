@@ -59,7 +59,6 @@ class Share(NamedTuple):
 
 ALL_ROWS = Share()
 
-
 SHARED_OPTIONS = ("columns", "string_ids", "batch_rows", "memory")
 """Options that read all files alike: arguments of ``read`` and ``read_target``."""
 RUN_OPTIONS = (

@@ -36,7 +36,6 @@ from tailmetrics.ranking._reading import Depth
 ORDERS: Final[tuple[Ties, ...]] = ("worst", "expected", "best")
 """The orders of equal scores in :meth:`tailmetrics.TopKCollection.orders`."""
 
-
 LEFT_OUT: Final = "batches_left_out"
 """The state of other orders that counts the batches without values under them."""
 

@@ -18,7 +18,6 @@ from tailmetrics.ranking._batch import BATCH_DEFAULTS
 LABELS_K = 10
 """Cut-off of values of single labels if the headline has none: a usual list length."""
 
-
 SHARED = ("num_labels", "min_gain", *BATCH_DEFAULTS)
 """Arguments that added metrics copy from the others, so that all read batches alike."""
 

@@ -26,7 +26,6 @@ from tailmetrics.io.files import ALIKE_HINT, DataFileError, FilePath
 Ints: TypeAlias = NDArray[np.integer[Any]]
 Array: TypeAlias = NDArray[Any]
 
-
 WASTE = 4
 """Rows padded to more cells than this number times (entries + rows) become sparse."""
 

@@ -15,18 +15,13 @@ from tailmetrics.ranking._ranking import Scope
 
 Cutoffs: TypeAlias = int | Sequence[int]
 
-
 Buckets: TypeAlias = LabelBuckets | str
-
 
 EmptyTargetAction: TypeAlias = Literal["neg", "pos", "skip", "error"]
 
-
 Average: TypeAlias = Literal["samples", "micro", "macro", "weighted", "none"]
 
-
 LabelSet: TypeAlias = Literal["present", "union", "all"]
-
 
 MacroOf: TypeAlias = Literal["of_averages"]
 

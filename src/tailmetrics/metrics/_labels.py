@@ -121,7 +121,6 @@ class CountRatio:
 
 PRECISION, RECALL = CountRatio(1, 1, 0), CountRatio(1, 0, 1)
 
-
 LARGEST_BETA = 2.0**27
 """For a larger beta, 1 + beta^2 is beta^2 in float64, and beta^2 may overflow."""
 

@@ -68,7 +68,6 @@ OF_NO_CLASS = (
     "empty_target_action='neg'."
 )
 
-
 OF_IGNORED = (
     "a list holds the label that ignore_index takes out of the target. There it is a "
     "label that is never relevant, and takes a place from another one. If it is "
@@ -76,12 +75,10 @@ OF_IGNORED = (
     "lists; of padding 0, pass preds[:, 1:] beside target - 1, without ignore_index."
 )
 
-
 OF_GAINS = (
     "no label is relevant with min_gain={min_gain:g}: each gain of the first batch is "
     "1, as in a target without gains. If the target has none, leave min_gain out."
 )
-
 
 OF_SHORT_LISTS = (
     "most lists end before that. A metric that reads beyond the end of a list, this "

@@ -37,7 +37,6 @@ FEW_PLACES = 64
 This takes less time than finding rows with equal spans.
 """
 
-
 NEGLIGIBLE = 1e-18
 """Lengths of a list with a lower probability, relative to the largest, are left out.
 

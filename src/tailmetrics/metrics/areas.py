@@ -230,7 +230,6 @@ AREAS: Final[dict[Area, Callable[[Tensor, Tensor, Tensor], Tensor]]] = {
     "precision": _precision_areas,
 }
 
-
 WHOLE = replace(NO_FORMULA, optional_k=True)
 """The formula of aggregations that read the scores of all labels themselves.
 

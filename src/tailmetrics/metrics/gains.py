@@ -33,7 +33,6 @@ Gain: TypeAlias = Literal["linear", "exponential"]
 LARGEST_GRADE = 100
 """Largest gain of ``gain="exponential"``: states hold 2^100 with room for sums."""
 
-
 MAX_GAIN: Final = NumberRange("max_gain", 1e-30, LARGEST_GRADE)
 PERSISTENCE: Final = NumberRange("persistence", 0.0, 1.0, inside=True)
 

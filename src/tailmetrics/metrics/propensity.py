@@ -40,7 +40,6 @@ PRESETS = {"default": (0.55, 1.5), "wikipedia": (0.5, 0.4), "amazon": (0.6, 2.6)
 """A and B of the propensity model, by the data sets for which its authors fitted them.
 """
 
-
 FEWEST_ROWS = 3
 """With fewer training rows N, ln N - 1 is negative."""
 A: Final = NumberRange("a", 0.0, 10.0)

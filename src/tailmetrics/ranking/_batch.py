@@ -43,7 +43,6 @@ def check_batch_argument(caller: str, name: str, value: Any) -> Any:
 
 ROW_ARGUMENTS = ("row_mask", "row_groups", "row_weights")
 
-
 OPTIONAL_ARGUMENTS = (*ROW_ARGUMENTS, "indexes", "ids")
 """All arguments but ``preds`` and ``target``. Most batches have none of them."""
 

@@ -64,7 +64,6 @@ def num_threads() -> int:
 
 Result = TypeVar("Result")
 
-
 NUMBERS_PER_THREAD = 2**18
 """A thread is started for at least this many numbers: half a millisecond of work.
 

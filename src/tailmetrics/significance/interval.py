@@ -84,12 +84,10 @@ ONE_ROW_DECIDES = "one row or cluster has more than half of the sum"
 Nothing tells how large such rows can be.
 """
 
-
 DECIMALS = 4
 """The decimals of an exact value in a table."""
 LARGEST_ERROR = 0.05
 """With a larger error, not even the first decimal holds."""
-
 
 Gaps: TypeAlias = Mapping[str, Sequence[str]]
 """Name of a gap -> the keys of its buckets, head first."""
