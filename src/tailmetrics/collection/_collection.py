@@ -29,6 +29,7 @@ from tailmetrics.collection._members import (
     MemberCollection,
     check_batch_arguments,
     named_members,
+    refer_to_leaders,
     separate_members,
 )
 from tailmetrics.collection._summaries import labels_of, stacked, summaries_of
@@ -402,7 +403,7 @@ class TopKCollection(MemberCollection):
         if len(increments_by_member) < len(members):
             for metric in members.values():
                 vars(metric)["_computed"] = None
-            self._compute_groups_create_state_ref(is_checked=True)
+            refer_to_leaders(self)
 
     @torch.jit.unused
     @outside_of_graph
@@ -424,7 +425,7 @@ class TopKCollection(MemberCollection):
             values = {name: value_of_batch(metric) for name, metric in members.items()}
             for metric, attributes in before.items():
                 end_batch(metric, attributes)
-            self._compute_groups_create_state_ref(is_checked=True)
+            refer_to_leaders(self)
         except BaseException:
             for metric, attributes in before.items():
                 # the states that were, which no batch has changed

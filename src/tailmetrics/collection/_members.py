@@ -10,6 +10,7 @@ from re import sub
 from typing import Any, cast
 
 from torch import Tensor
+from torchmetrics import MetricCollection
 from typing_extensions import Self
 
 from tailmetrics._exact_metric import (
@@ -181,31 +182,10 @@ class MemberCollection(Mergeable, LoggedCollection):
         """Let a group refer to the states of its first member if they are equal."""
         self._compute_groups_create_state_ref()
 
-    def _compute_groups_create_state_ref(
-        self, copy: bool = False, is_checked: bool = False
-    ) -> None:
-        """Let the members of a group refer to one state.
-
-        This runs several times a batch, and does nothing where no members share states.
-
-        While a member holds the states of all processes, each keeps its own.
-
-        Args:
-            copy: Whether each member takes a copy instead.
-            is_checked: Whether the members held the same numbers before the first of
-                each group was given the last batch.
-        """
-        if not is_checked:
-            separate_members(self)
-        if len(self._groups) < len(self._modules) and not self._is_synced:
-            if not copy:
-                self._state_is_copy = False
-            super()._compute_groups_create_state_ref(copy)
-            for group in self._groups.values():
-                for name in group:
-                    vars(self._modules[name])["_shares_tensors"] = (
-                        len(group) > 1 and not copy
-                    )
+    def _compute_groups_create_state_ref(self, copy: bool = False) -> None:
+        """Let the members of a group refer to one state, or take copies of it."""
+        separate_members(self)
+        refer_to_leaders(self, copy)
 
     @property
     def _is_synced(self) -> bool:
@@ -283,6 +263,29 @@ def separate_members(collection: MemberCollection) -> None:
                 for metric in members.values():
                     metric.copy_states()
                 return
+
+
+def refer_to_leaders(collection: MemberCollection, copy: bool = False) -> None:
+    """Let the members of each group refer to the states of the first one.
+
+    This runs several times a batch, and does nothing where no members share states.
+    While a member holds the states of all processes, each keeps its own.
+
+    Args:
+        collection: The collection. No member of a group holds a batch that the first
+            one lacks.
+        copy: Whether each member takes a copy instead.
+    """
+    groups = collection._groups
+    if len(groups) == len(collection._modules) or collection._is_synced:
+        return
+    if not copy:
+        collection._state_is_copy = False
+    MetricCollection._compute_groups_create_state_ref(collection, copy)
+    for group in groups.values():
+        shares_tensors = len(group) > 1 and not copy
+        for name in group:
+            vars(collection._modules[name])["_shares_tensors"] = shares_tensors
 
 
 def check_batch_arguments(metrics: Sequence[TopKMetric]) -> None:
