@@ -370,17 +370,20 @@ def _share_alike(
         ValueError: On every process, unless all have the same fingerprints.
     """
     text = json.dumps([metric.fingerprint for metric in metrics]).encode()
-    ids = [id(state) for metric in metrics for state in metric.states.values()]
-    first_places = [ids.index(number) for number in ids]
+    places: dict[int, int] = {}
+    first_places: list[int] = []
+    for metric in metrics:
+        for state in metric.states.values():
+            first_places.append(places.setdefault(id(state), len(first_places)))
 
     digests = [sha256(text), sha256(json.dumps(first_places).encode())]
     words = [word for digest in digests for word in unpack(">8I", digest.digest())]
     negative_words = [-word for word in words]
     ends = torch.tensor([*words, *negative_words], device=device)
     distributed.all_reduce(ends, op=distributed.ReduceOp.MAX, group=group)
-    are_equal = ends[: len(words)] == -ends[len(words) :]
-    if bool(are_equal[:8].all()):
-        return bool(are_equal[8:].all())
+    are_equal = (ends[: len(words)] == -ends[len(words) :]).tolist()
+    if all(are_equal[:8]):
+        return all(are_equal[8:])
 
     num_processes = distributed.get_world_size(group)
     texts: list[Any] = [None] * num_processes

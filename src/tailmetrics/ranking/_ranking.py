@@ -430,6 +430,7 @@ class Ranking(TargetRanks):
         relevant = self.remembered(
             ("relevant", buckets.digest), lambda: RelevantLabels(self.targets, buckets)
         )
+        listed: Callable[[int], Tensor]
         if scope == "bucket":
             ids = self.ids[:, :depth]
             hits, length = kernels.within_buckets(
@@ -437,24 +438,15 @@ class Ranking(TargetRanks):
             )
             max_k = EVERYTHING if deepest >= depth else deepest
             listed = partial(kernels.first_of_buckets, ids, buckets)
-            return TargetRanks(
-                hits,
-                relevant,
-                length,
-                num_labels=self.num_labels,
-                max_k=max_k,
-                deepest=deepest,
-                listed=listed,
-            )
-
-        if exact:
-            hits = kernels.split(self.exact.hits, buckets)
-            max_k, deepest = self.exact.max_k, self.exact.deepest
         else:
-            hits = kernels.by_bucket(self._places(kernels), buckets, deepest)
-            max_k = self.max_k if deepest >= self.depth else deepest
-        length = self.length[:, None].expand(-1, len(buckets))
-        listed = partial(_first_labels_by_bucket, self.ids)
+            if exact:
+                hits = kernels.split(self.exact.hits, buckets)
+                max_k, deepest = self.exact.max_k, self.exact.deepest
+            else:
+                hits = kernels.by_bucket(self._places(kernels), buckets, deepest)
+                max_k = self.max_k if deepest >= self.depth else deepest
+            length = self.length[:, None].expand(-1, len(buckets))
+            listed = partial(_first_labels_by_bucket, self.ids)
         return TargetRanks(
             hits,
             relevant,
